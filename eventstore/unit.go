@@ -12,13 +12,13 @@ const MaxEventBytes = 900 << 10
 // Unit is a command's view of the batch: it loads, appends and schedules, and nothing of it counts
 // until the command ends without an error.
 type Unit struct {
-	batch     *Batch
-	meta      Metadata
-	overlay   map[Stream]*entry
-	events    []pending
-	timers    []timer
-	fault     error // first misuse or broken state; the command fails alone
-	missing   bool  // something was not loaded yet; the result will be thrown away
+	batch   *Batch
+	meta    Metadata
+	overlay map[Stream]*entry
+	events  []pending
+	timers  []timer
+	fault   error // first misuse or broken state; the command fails alone
+	missing bool  // something was not loaded yet; the result will be thrown away
 }
 
 // entry is a stream's state at some point of the batch.
