@@ -1,0 +1,107 @@
+// Package product is what the ERP says a SKU is: its name, segment and attributes.
+package product
+
+import (
+	"maps"
+	"time"
+
+	"andes/commands/sku"
+	"andes/eventstore"
+)
+
+// State is a product as the ERP last described it.
+type State struct {
+	SKU           string            `json:"sku"`
+	Name          string            `json:"name"`
+	Segment       string            `json:"segment,omitempty"`
+	Attributes    map[string]string `json:"attributes,omitempty"`
+	SourceVersion int64             `json:"sourceVersion"`
+	ChangedAt     time.Time         `json:"changedAt"`
+	Removed       bool              `json:"removed,omitempty"`
+}
+
+// Aggregate is one stream per SKU.
+var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
+	Name:      "product",
+	Published: true,
+	Events:    []eventstore.Definition[State]{described, removed},
+})
+
+// Described says that the ERP created or changed a product.
+type Described struct {
+	SKU           string            `json:"sku"`
+	Name          string            `json:"name"`
+	Segment       string            `json:"segment,omitempty"`
+	Attributes    map[string]string `json:"attributes,omitempty"`
+	SourceVersion int64             `json:"sourceVersion"`
+	At            time.Time         `json:"at"`
+}
+
+var described = eventstore.Define("product.described", func(s *State, e Described) {
+	*s = State{SKU: e.SKU, Name: e.Name, Segment: e.Segment, Attributes: e.Attributes, SourceVersion: e.SourceVersion, ChangedAt: e.At}
+}, eventstore.Doc("The ERP created or changed a product."))
+
+// Removed says that the ERP no longer sells a product.
+type Removed struct {
+	SourceVersion int64     `json:"sourceVersion"`
+	At            time.Time `json:"at"`
+}
+
+var removed = eventstore.Define("product.removed", func(s *State, e Removed) {
+	s.Removed, s.SourceVersion, s.ChangedAt = true, e.SourceVersion, e.At
+}, eventstore.Doc("The ERP no longer sells the product."))
+
+// Limits of what an ERP may send.
+const (
+	maxName       = 500
+	maxAttributes = 100
+	maxAttribute  = 2000
+)
+
+// CodeInvalid refuses a product that breaks the limits.
+const CodeInvalid eventstore.Code = "PRODUCT_INVALID"
+
+// Report records the ERP's view of a product. A version that is not newer than the known one changes
+// nothing, so a feed may be read twice and out of order.
+type Report struct {
+	SKU           string
+	Name          string
+	Segment       string
+	Attributes    map[string]string
+	SourceVersion int64
+	At            time.Time
+	Removed       bool
+}
+
+// Needs implements eventstore.Command.
+func (c Report) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
+
+// Decide implements eventstore.Command.
+func (c Report) Decide(u *eventstore.Unit) (any, error) {
+	if fault := sku.Check(c.SKU); fault != "" {
+		return nil, eventstore.Refuse(sku.CodeInvalid, "%s", fault)
+	}
+	if len(c.Name) > maxName || len(c.Attributes) > maxAttributes {
+		return nil, eventstore.Refuse(CodeInvalid, "the name or the attributes of the product are too large")
+	}
+	for name, value := range c.Attributes {
+		if len(name) > maxAttribute || len(value) > maxAttribute {
+			return nil, eventstore.Refuse(CodeInvalid, "an attribute of the product is too large")
+		}
+	}
+	known, version := Aggregate.Load(u, c.SKU)
+	if version > 0 && c.SourceVersion <= known.SourceVersion {
+		return nil, nil
+	}
+	switch {
+	case c.Removed && (version == 0 || known.Removed):
+	case c.Removed:
+		Aggregate.Append(u, c.SKU, Removed{SourceVersion: c.SourceVersion, At: c.At})
+	default:
+		Aggregate.Append(u, c.SKU, Described{
+			SKU: c.SKU, Name: c.Name, Segment: c.Segment, Attributes: maps.Clone(c.Attributes),
+			SourceVersion: c.SourceVersion, At: c.At,
+		})
+	}
+	return nil, nil
+}
