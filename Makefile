@@ -1,0 +1,51 @@
+# Everything runs on this machine, without a container engine. `make` lists the targets.
+.DEFAULT_GOAL := help
+.PHONY: help run stop status services test lint build demo bench-write bench-orders bench-stream doctor clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## start everything: services, all roles, simulators; prints URLs, a token and commands to try
+	@scripts/platform start
+	@scripts/platform exec bin/andes-lab welcome
+
+stop: ## stop what `make run` started; data is kept
+	@scripts/platform stop
+
+status: ## what runs where, also of tests and benches
+	@scripts/platform status
+	@scripts/services status
+
+services: ## start PostgreSQL, Redis and Kafka only, and print their settings
+	@scripts/services start run
+	@scripts/services env run
+
+test: ## all tests against real services of their own (PKG=./eventstore/... RUN=TestName to narrow)
+	@scripts/test
+
+lint: ## gofmt, go vet, staticcheck, shell syntax
+	@scripts/lint
+
+build: ## bin/andes and bin/andes-lab
+	@go build -o bin/ ./cmd/andes ./cmd/andes-lab
+
+demo: build ## replay days of real orders against the platform (DAY=2010-12-01 DAYS=1 SPEED=60)
+	@scripts/platform start
+	@scripts/platform exec bin/andes-lab demo $(if $(DAY),--day $(DAY)) $(if $(DAYS),--days $(DAYS)) $(if $(SPEED),--speed $(SPEED))
+
+bench-write: ## appends a second (ARGS=… for the program's flags)
+	@scripts/with-services bench go run ./test/bench/write $(ARGS)
+
+bench-orders: ## orders a second, from the request to the payment
+	@scripts/with-services bench go run ./test/bench/orders $(ARGS)
+
+bench-stream: ## events a second through Kafka and its handlers
+	@scripts/with-services bench go run ./test/bench/stream $(ARGS)
+
+doctor: build ## check the running platform and the services under it
+	@scripts/platform status
+	@scripts/platform exec bin/andes doctor
+
+clean: ## drop all data of stopped services and the built binaries
+	@scripts/services clean
+	@rm -rf bin
