@@ -15,9 +15,9 @@ import (
 	"andes/eventstore"
 )
 
-// Registry registers every aggregate of the write side.
-func Registry() (*eventstore.Registry, error) {
-	return eventstore.NewRegistry(
+// All lists every aggregate of the write side.
+func All() []eventstore.Kind {
+	return []eventstore.Kind{
 		order.Aggregate,
 		reservation.Aggregate,
 		payment.Aggregate,
@@ -27,5 +27,5 @@ func Registry() (*eventstore.Registry, error) {
 		partner.Aggregate,
 		subscription.Aggregate,
 		source.Aggregate,
-	)
+	}
 }

@@ -104,8 +104,8 @@ func (a *Aggregate[S]) Fold(records []Record) (S, error) {
 	return s, nil
 }
 
-// kind is an Aggregate without its type parameter, as the registry and the batch handle it.
-type kind interface {
+// Kind is an Aggregate without its type parameter, as the registry and the batch handle it.
+type Kind interface {
 	name() string
 	published() bool
 	declarations() []*Declaration

@@ -8,14 +8,14 @@ import (
 
 // Registry knows every category and event of the platform. It is built once, at start.
 type Registry struct {
-	kinds  map[string]kind
+	kinds  map[string]Kind
 	events map[string]*Declaration
 	names  []string // of the categories, sorted
 }
 
 // NewRegistry registers the aggregates and reports every fault in them.
-func NewRegistry(aggregates ...kind) (*Registry, error) {
-	r := &Registry{kinds: map[string]kind{}, events: map[string]*Declaration{}}
+func NewRegistry(aggregates ...Kind) (*Registry, error) {
+	r := &Registry{kinds: map[string]Kind{}, events: map[string]*Declaration{}}
 	var faults []error
 	for _, aggregate := range aggregates {
 		faults = append(faults, aggregate.problems()...)

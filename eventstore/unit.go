@@ -23,7 +23,7 @@ type Unit struct {
 
 // entry is a stream's state at some point of the batch.
 type entry struct {
-	kind      kind
+	kind      Kind
 	version   int64
 	state     any // *S, never changed once others can see it; nil without events
 	lastEvent int // 1-based index in Writes.Events of the last event in this batch; 0: unchanged
@@ -82,7 +82,7 @@ func (u *Unit) need(stream Stream) {
 	u.batch.missing[stream] = struct{}{}
 }
 
-func (u *Unit) entry(stream Stream, k kind) *entry {
+func (u *Unit) entry(stream Stream, k Kind) *entry {
 	if found, changed := u.overlay[stream]; changed {
 		return found
 	}
@@ -107,7 +107,7 @@ func (u *Unit) entry(stream Stream, k kind) *entry {
 	return found
 }
 
-func (u *Unit) append(stream Stream, k kind, declaration *Declaration, event any) {
+func (u *Unit) append(stream Stream, k Kind, declaration *Declaration, event any) {
 	before := u.entry(stream, k)
 	data, err := declaration.Encode(event)
 	if err != nil {

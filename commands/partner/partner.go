@@ -149,3 +149,13 @@ func (s State) problems() []eventstore.Problem {
 	}
 	return problems
 }
+
+// BySegment tells whether a discount of the policy depends on a product's segment.
+func (p Policy) BySegment() bool {
+	for _, discount := range p.Discounts {
+		if discount.Segment != "" {
+			return true
+		}
+	}
+	return false
+}

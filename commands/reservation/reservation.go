@@ -1,8 +1,8 @@
 // Package reservation holds an order's units until they are dispatched or given back.
 //
-//	          ┌──────────► CONSUMED   dispatched
-//	 HELD ────┼──────────► RELEASED   cancelled, payment rejected
-//	          └──────────► EXPIRED    no payment in time
+//	         ┌──────────► CONSUMED   dispatched
+//	HELD ────┼──────────► RELEASED   cancelled, payment rejected
+//	         └──────────► EXPIRED    no payment in time
 //
 // Each transition changes the reservation and the stock of all of its SKUs in one transaction, so no
 // unit can be lost or given back twice between two steps.

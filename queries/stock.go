@@ -1,0 +1,63 @@
+package queries
+
+import (
+	"context"
+	"time"
+
+	"andes/commands/partner"
+	"andes/commands/source"
+)
+
+// StockAnswer is a partner's view of one SKU's stock.
+type StockAnswer struct {
+	SKU       string
+	Available int64
+	AsOf      time.Time
+	Stale     bool
+}
+
+// Stock answers for each SKU in the order asked, and lists the unknown ones. Repeated SKUs are answered
+// once.
+func Stock(ctx context.Context, reader Reader, policy partner.Policy, limits Thresholds, now time.Time, skus []string) (answers []StockAnswer, notFound []string, err error) {
+	asked := unique(skus)
+	views, err := reader.Stock(ctx, asked)
+	if err != nil {
+		return nil, nil, err
+	}
+	synced, err := reader.Watermark(ctx, source.WMSStock)
+	if err != nil {
+		return nil, nil, err
+	}
+	answers = make([]StockAnswer, 0, len(views))
+	for _, sku := range asked {
+		view, known := views[sku]
+		if !known {
+			notFound = append(notFound, sku)
+			continue
+		}
+		asOf := later(view.ChangedAt, synced)
+		answers = append(answers, StockAnswer{
+			SKU: sku, Available: policy.Available(view.Net), AsOf: asOf, Stale: now.Sub(asOf) > limits.Stock,
+		})
+	}
+	return answers, notFound, nil
+}
+
+func unique(skus []string) []string {
+	seen := make(map[string]struct{}, len(skus))
+	kept := make([]string, 0, len(skus))
+	for _, sku := range skus {
+		if _, twice := seen[sku]; !twice {
+			seen[sku] = struct{}{}
+			kept = append(kept, sku)
+		}
+	}
+	return kept
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
