@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Leases gives work to one instance at a time. A lease is a session lock: it ends with the process or
+// its connection, whichever is lost first, and needs no clock.
+type Leases struct {
+	DB      *DB
+	Standby time.Duration // between attempts; default 1 s
+	Check   time.Duration // between proofs that the lease still holds; default 2 s
+}
+
+// ErrLeaseLost is the cause of the context's end when the lease was lost.
+var ErrLeaseLost = errors.New("postgres: the lease was lost")
+
+// Hold waits for the lease and runs work under it, with a context that ends when the lease is lost.
+func (l Leases) Hold(ctx context.Context, name string, work func(ctx context.Context) error) error {
+	conn, err := l.DB.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if err := waitForLock(ctx, conn, "lease/"+name, orDefault(l.Standby, time.Second)); err != nil {
+		return err
+	}
+	working, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		l.watch(working, conn, lost)
+	}()
+	err = work(working)
+	lost(nil)
+	<-watched
+	return err
+}
+
+// watch proves the connection alive until the work ends.
+func (l Leases) watch(ctx context.Context, conn *pgx.Conn, lost context.CancelCauseFunc) {
+	ticker := time.NewTicker(orDefault(l.Check, 2*time.Second))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := conn.Ping(ctx); err != nil {
+				lost(errors.Join(ErrLeaseLost, err))
+				return
+			}
+		}
+	}
+}
+
+func orDefault(d, standard time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return standard
+}

@@ -1,0 +1,1 @@
+DELETE FROM deadlines WHERE id = ANY ($1::text[])

@@ -1,0 +1,200 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"andes/eventstore"
+)
+
+// RelayConfig bounds what the relay reads at a time.
+type RelayConfig struct {
+	Name      string        // of the checkpoint
+	Page      int           // records in a page
+	PageBytes int           // bytes of their data
+	Poll      time.Duration // the safety net behind NOTIFY
+	Standby   time.Duration // between attempts to become the active relay
+}
+
+// DefaultRelayConfig is the relay of the event store.
+func DefaultRelayConfig() RelayConfig {
+	return RelayConfig{Name: "relay", Page: 500, PageBytes: 8 << 20, Poll: time.Second, Standby: time.Second}
+}
+
+// RelayLog hands the log to one relay at a time.
+type RelayLog struct {
+	db     *DB
+	config RelayConfig
+}
+
+// NewRelayLog makes the relay's view of the log.
+func NewRelayLog(db *DB, config RelayConfig) *RelayLog { return &RelayLog{db: db, config: config} }
+
+// RelaySession is the active relay's hold on the log. The hold is a session lock on its connection: it
+// ends with the connection, and without the connection no checkpoint can be saved.
+type RelaySession struct {
+	log        *RelayLog
+	mu         sync.Mutex // the connection serves one call at a time
+	conn       *pgx.Conn
+	listener   *pgx.Conn
+	checkpoint int64
+	woken      chan struct{}
+	stop       context.CancelFunc
+	listening  sync.WaitGroup
+}
+
+// ErrCheckpointAhead says that the checkpoint is beyond the end of the log, as after a restored dump.
+// Going on would skip the events that come next.
+var ErrCheckpointAhead = errors.New("postgres: the relay's checkpoint is beyond the end of the log; was the database restored? set it back by hand")
+
+// Acquire waits until this instance is the active relay.
+func (l *RelayLog) Acquire(ctx context.Context) (*RelaySession, error) {
+	conn, err := l.db.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session := &RelaySession{log: l, conn: conn, woken: make(chan struct{}, 1), stop: func() {}}
+	if err := l.become(ctx, session); err != nil {
+		_ = session.Close()
+		return nil, err
+	}
+	return session, nil
+}
+
+func (l *RelayLog) become(ctx context.Context, session *RelaySession) error {
+	if err := waitForLock(ctx, session.conn, "relay/"+l.config.Name, l.config.Standby); err != nil {
+		return err
+	}
+	_, err := session.conn.Exec(ctx, "INSERT INTO checkpoints (name, shard, position) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING", l.config.Name, shard)
+	if err != nil {
+		return unavailable(err)
+	}
+	var end int64
+	err = session.conn.QueryRow(ctx,
+		"SELECT c.position, s.position FROM checkpoints c JOIN shards s USING (shard) WHERE c.name = $1 AND c.shard = $2",
+		l.config.Name, shard).Scan(&session.checkpoint, &end)
+	if err != nil {
+		return unavailable(err)
+	}
+	if session.checkpoint > end {
+		return fmt.Errorf("%w (checkpoint %d, log %d)", ErrCheckpointAhead, session.checkpoint, end)
+	}
+	return session.listen(ctx)
+}
+
+// waitForLock takes a session lock, asking again every pause.
+func waitForLock(ctx context.Context, conn *pgx.Conn, name string, pause time.Duration) error {
+	for {
+		var held bool
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/' || $1, 0))", name).Scan(&held)
+		if err != nil {
+			return unavailable(err)
+		}
+		if held {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (s *RelaySession) listen(ctx context.Context) error {
+	listener, err := s.log.db.connect(ctx)
+	if err != nil {
+		return err
+	}
+	s.listener = listener
+	channel := pgx.Identifier{"andes_" + s.log.db.config.Schema}.Sanitize()
+	if _, err := listener.Exec(ctx, "LISTEN "+channel); err != nil {
+		return unavailable(err)
+	}
+	listenCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.listening.Go(func() {
+		for {
+			if _, err := listener.WaitForNotification(listenCtx); err != nil {
+				return // the poll goes on; a lost connection is found by the next read
+			}
+			select {
+			case s.woken <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return nil
+}
+
+// Checkpoint is where the relay goes on.
+func (s *RelaySession) Checkpoint() int64 { return s.checkpoint }
+
+// Next waits, for a bounded time, for records after the position, and gives them with the current
+// states of the published streams that they touch.
+func (s *RelaySession) Next(ctx context.Context, after int64) ([]eventstore.Record, []eventstore.StateRecord, error) {
+	records, states, err := s.page(ctx, after)
+	if err != nil || len(records) > 0 {
+		return records, states, err
+	}
+	timer := time.NewTimer(s.log.config.Poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case <-s.woken:
+	case <-timer.C:
+	}
+	return s.page(ctx, after)
+}
+
+func (s *RelaySession) page(ctx context.Context, after int64) ([]eventstore.Record, []eventstore.StateRecord, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows, err := s.conn.Query(ctx, readPage, shard, after, s.log.config.Page, s.log.config.PageBytes)
+	records, err := collectRecords(rows, err)
+	if err != nil || len(records) == 0 {
+		return nil, nil, err
+	}
+	var touched []eventstore.Stream
+	seen := map[eventstore.Stream]struct{}{}
+	for _, record := range records {
+		if _, twice := seen[record.Stream]; !twice && s.log.db.registry.Published(record.Stream.Category) {
+			seen[record.Stream] = struct{}{}
+			touched = append(touched, record.Stream)
+		}
+	}
+	if len(touched) == 0 {
+		return records, nil, nil
+	}
+	states, err := queryStates(ctx, s.conn, touched)
+	return records, states, err
+}
+
+// Save moves the checkpoint.
+func (s *RelaySession) Save(ctx context.Context, position int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.conn.Exec(ctx, "UPDATE checkpoints SET position = $3 WHERE name = $1 AND shard = $2", s.log.config.Name, shard, position)
+	return unavailable(err)
+}
+
+// Close gives the log to the next relay.
+func (s *RelaySession) Close() error {
+	s.stop()
+	s.listening.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	var faults []error
+	for _, conn := range []*pgx.Conn{s.listener, s.conn} {
+		if conn != nil {
+			faults = append(faults, conn.Close(ctx))
+		}
+	}
+	return errors.Join(faults...)
+}
