@@ -3,6 +3,7 @@
 # embedded broker. An instance keeps the kind that made its data.
 
 KAFKA_VERSION=4.4.0
+KAFKA_HEAP=512m
 JAVA_OLDEST=17
 KAFKA_START_SECONDS=60
 
@@ -46,6 +47,9 @@ java_is_new_enough() {
 	[ "${major:-0}" -ge $JAVA_OLDEST ]
 }
 
+# A JVM is used if it is there and never installed; the embedded broker needs none.
+kafka_missing_package() { :; }
+
 kafka_launch() {
 	build_broker_tool
 	if [ "$BROKER_KIND" = kafka ] && ! kafka_fetch; then
@@ -53,7 +57,7 @@ kafka_launch() {
 		BROKER_KIND=embedded BROKER_WHY="Apache Kafka could not be fetched, see $STATE/kafka/fetch.log"
 	fi
 	[ -z "${ANDES_BROKER:-}" ] || [ "$ANDES_BROKER" = "$BROKER_KIND" ] ||
-		die "$NAME holds data of the $BROKER_KIND broker, ANDES_BROKER=$ANDES_BROKER was asked for; drop the data: scripts/services reset $NAME"
+		die "ANDES_BROKER=$ANDES_BROKER cannot be had: ${BROKER_WHY:-$NAME holds data of the $BROKER_KIND broker; drop it: scripts/services reset $NAME}"
 	"${BROKER_KIND}_run"
 }
 
@@ -70,8 +74,8 @@ kafka_fetch() (
 		mv "$KAFKA_LIBS.new" "$KAFKA_LIBS"
 )
 
-kafka_java() { # kafka_java HEAP -> the command line up to the main class
-	local flags=(-Xms128m "-Xmx$1" -Dlog4j2.configurationFile="$ROOT/scripts/kafka/log4j2.properties")
+kafka_java() { # -> JAVA, the command line up to the main class
+	local flags=(-Xms128m -Xmx$KAFKA_HEAP -Dlog4j2.configurationFile="$ROOT/scripts/kafka/log4j2.properties")
 	# Saves memory and starts sooner, at the cost of throughput.
 	[[ $NAME != test* ]] || flags+=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1)
 	JAVA=(java "${flags[@]}" -cp "$KAFKA_LIBS/*")
@@ -81,22 +85,22 @@ kafka_run() {
 	local port controller id
 	port=$(ensure_port "$INSTANCE/ports" kafka)
 	controller=$(ensure_port "$INSTANCE/ports" kafka_controller)
-	kafka_settings "$port" "$controller" >"$INSTANCE/kafka.properties"
-	kafka_java 512m
+	kafka_java
 	if [ ! -d "$INSTANCE/kafka" ]; then
 		id=$("${JAVA[@]}" kafka.tools.StorageTool random-uuid 2>/dev/null | tail -n 1)
 		rm -rf "$INSTANCE/kafka.new"
-		sed "s|^log.dirs=.*|log.dirs=$INSTANCE/kafka.new|" "$INSTANCE/kafka.properties" >"$INSTANCE/format.properties"
-		"${JAVA[@]}" kafka.tools.StorageTool format -t "$id" -c "$INSTANCE/format.properties" >"$(kafka_log)" 2>&1 || {
+		kafka_settings "$port" "$controller" "$INSTANCE/kafka.new" >"$INSTANCE/kafka.properties"
+		"${JAVA[@]}" kafka.tools.StorageTool format -t "$id" -c "$INSTANCE/kafka.properties" >"$(kafka_log)" 2>&1 || {
 			show_log "$(kafka_log)"
 			die "formatting Kafka's folder failed"
 		}
 		mv "$INSTANCE/kafka.new" "$INSTANCE/kafka"
 	fi
+	kafka_settings "$port" "$controller" "$INSTANCE/kafka" >"$INSTANCE/kafka.properties"
 	spawn "$(kafka_pidfile)" "$(kafka_log)" "${JAVA[@]}" kafka.Kafka "$INSTANCE/kafka.properties"
 }
 
-kafka_settings() { # kafka_settings PORT CONTROLLER_PORT
+kafka_settings() { # kafka_settings PORT CONTROLLER_PORT DIR
 	cat <<-CONF
 		# Written by scripts/services at each start.
 		process.roles=broker,controller
@@ -107,7 +111,7 @@ kafka_settings() { # kafka_settings PORT CONTROLLER_PORT
 		listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 		controller.listener.names=CONTROLLER
 		inter.broker.listener.name=PLAINTEXT
-		log.dirs=$INSTANCE/kafka
+		log.dirs=$3
 		auto.create.topics.enable=false
 		# One broker: nothing to replicate to.
 		offsets.topic.replication.factor=1

@@ -4,9 +4,7 @@
 # install_packages PACKAGE...: as root without a question; otherwise says what
 # to install and ends.
 install_packages() {
-	if ! is_root; then
-		die "missing: $*. Install with: sudo apt-get install $*"
-	fi
+	is_root || die "missing here: $*. Install with: sudo apt-get install $*"
 	have apt-get || die "missing: $*, and there is no apt-get to install them"
 	say "installing $* (once; log: $STATE/install.log)"
 	make_dir "$STATE"

@@ -40,11 +40,10 @@ postgres_find() {
 	PG_BIN=$(postgres_bin) || PG_BIN=
 }
 
-postgres_install() {
-	[ -n "$PG_BIN" ] || {
-		install_packages postgresql
-		PG_BIN=$(postgres_bin) || die "PostgreSQL $PG_OLDEST or newer is needed; this system's packages have none"
-	}
+postgres_missing_package() { [ -n "$PG_BIN" ] || echo postgresql; }
+
+postgres_check() {
+	[ -n "$PG_BIN" ] || die "PostgreSQL $PG_OLDEST or newer is needed; this system's packages have none"
 	! is_root || id postgres >/dev/null 2>&1 || die "PostgreSQL cannot run as root and there is no user postgres: adduser --system --group postgres"
 	[ ! -f "$PG_DATA/PG_VERSION" ] || [ "$(cat "$PG_DATA/PG_VERSION")" = "$(postgres_major "$PG_BIN")" ] ||
 		die "the data of $NAME is of PostgreSQL $(cat "$PG_DATA/PG_VERSION"), which is not installed; install it, or drop the data: scripts/services reset $NAME"
@@ -52,7 +51,7 @@ postgres_install() {
 
 postgres_launch() {
 	local port
-	postgres_install
+	postgres_check
 	port=$(ensure_port "$INSTANCE/ports" postgres)
 	[ -f "$PG_DATA/PG_VERSION" ] || postgres_create
 	postgres_settings "$port" | postgres_write "$PG_DATA/andes.conf"

@@ -18,12 +18,10 @@ redis_address() { echo "127.0.0.1:$(kept_port "$INSTANCE/ports" redis)"; }
 
 redis_find() { REDIS_BIN=$(redis_bin) || REDIS_BIN=; }
 
+redis_missing_package() { [ -n "$REDIS_BIN" ] || echo redis-server; }
+
 redis_launch() {
 	local port append=yes
-	[ -n "$REDIS_BIN" ] || {
-		install_packages redis-server
-		redis_find
-	}
 	[ "$(redis_full_version | cut -d. -f1)" -ge $REDIS_OLDEST ] ||
 		die "Redis $REDIS_OLDEST or newer is needed, this is $(redis_full_version)"
 	port=$(ensure_port "$INSTANCE/ports" redis)
