@@ -14,7 +14,6 @@ stop: ## stop what `make run` started; data is kept
 
 status: ## what runs where, also of tests and benches
 	@scripts/platform status
-	@scripts/services status
 
 services: ## start PostgreSQL, Redis and Kafka only, and print their settings
 	@scripts/services start run

@@ -64,7 +64,7 @@ kafka_launch() {
 # kafka_fetch: the jars, once for all instances of this checkout.
 kafka_fetch() (
 	make_dir "$STATE/kafka"
-	exec 8>"$STATE/kafka/lock" && flock 8
+	exec 8>"$STATE/kafka/fetching" && flock 8
 	[ ! -d "$KAFKA_LIBS" ] || exit 0
 	say "fetching Apache Kafka $KAFKA_VERSION (once, 43 MB)" >&2
 	rm -rf "$KAFKA_LIBS.new"
