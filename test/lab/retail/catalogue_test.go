@@ -8,15 +8,13 @@ import (
 )
 
 func derive(t *testing.T, test func(t *testing.T, set *retail.Set, c retail.Catalogue)) {
-	for name, set := range sets(t) {
-		t.Run(name, func(t *testing.T) {
-			c, err := set.Derive(retail.CatalogueConfig{Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, set, c)
-		})
-	}
+	each(t, func(t *testing.T, set *retail.Set, _ []retail.Order) {
+		c, err := set.Derive(retail.CatalogueConfig{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, set, c)
+	})
 }
 
 func TestSKUsAreUniqueAndWithoutOuterBlanks(t *testing.T) {
@@ -125,12 +123,12 @@ func TestSegmentsFollowTheUnitsSold(t *testing.T) {
 }
 
 func TestAnUnknownDayOrTooManyAreRefused(t *testing.T) {
-	for _, set := range sets(t) {
+	each(t, func(t *testing.T, set *retail.Set, _ []retail.Order) {
 		if _, err := set.Orders("5 December", 1); err == nil {
 			t.Error("accepted a day that is none")
 		}
 		if _, err := set.Orders(retail.DefaultDay, 100_000); err == nil {
 			t.Error("accepted too many days")
 		}
-	}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,35 +23,53 @@ func realDir() string {
 	return filepath.Join("..", "..", "..", "..", "shared", "data", "online_retail")
 }
 
-// sets are the real one, if it is there, and a generated one.
-func sets(t *testing.T) map[string]*retail.Set {
-	t.Helper()
+// loaded is a set with all its orders, read once for all tests.
+type loaded struct {
+	set    *retail.Set
+	orders []retail.Order
+}
+
+var load = sync.OnceValues(func() (map[string]loaded, error) {
 	generated, err := retail.Generate(retail.GeneratorConfig{Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	sets := map[string]*retail.Set{"generated": generated}
+	switch set, err := retail.Open(realDir()); {
+	case err == nil:
+		sets["real"] = set
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	all := map[string]loaded{}
+	for name, set := range sets {
+		orders, err := set.All()
+		if err != nil {
+			return nil, err
+		}
+		all[name] = loaded{set, orders}
+	}
+	return all, nil
+})
+
+// sets are the real one, if it is there, and a generated one.
+func sets(t *testing.T) map[string]loaded {
+	t.Helper()
+	all, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]*retail.Set{"generated": generated}
-	switch set, err := retail.Open(realDir()); {
-	case err == nil:
-		found["real"] = set
+	if _, ok := all["real"]; ok {
 		t.Logf("real set found in %s", realDir())
-	case errors.Is(err, fs.ErrNotExist):
-		t.Log("no real set found: the generated one only")
-	default:
-		t.Fatal(err)
+	} else {
+		t.Logf("no real set in %s: the generated one only", realDir())
 	}
-	return found
+	return all
 }
 
 func each(t *testing.T, test func(t *testing.T, set *retail.Set, orders []retail.Order)) {
-	for name, set := range sets(t) {
-		t.Run(name, func(t *testing.T) {
-			orders, err := set.All()
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, set, orders)
-		})
+	for name, l := range sets(t) {
+		t.Run(name, func(t *testing.T) { test(t, l.set, l.orders) })
 	}
 }
 
