@@ -87,7 +87,7 @@ kafka_run() {
 	controller=$(ensure_port "$INSTANCE/ports" kafka_controller)
 	kafka_java
 	if [ ! -d "$INSTANCE/kafka" ]; then
-		id=$("${JAVA[@]}" kafka.tools.StorageTool random-uuid 2>/dev/null | tail -n 1)
+		id=$(head -c 16 /dev/urandom | base64 | tr '+/' 'ab' | tr -d '=') # as StorageTool random-uuid, without a JVM
 		rm -rf "$INSTANCE/kafka.new"
 		kafka_settings "$port" "$controller" "$INSTANCE/kafka.new" >"$INSTANCE/kafka.properties"
 		"${JAVA[@]}" kafka.tools.StorageTool format -t "$id" -c "$INSTANCE/kafka.properties" >"$(kafka_log)" 2>&1 || {
