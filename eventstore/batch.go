@@ -36,7 +36,6 @@ type item struct {
 	err     error
 	keep    bool // the answer is to be stored
 	events  int  // 1-based index of the last event
-	unit    *Unit
 }
 
 // Writes is what a decided batch puts into the store, all in one transaction. Positions are allotted

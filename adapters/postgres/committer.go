@@ -17,6 +17,8 @@ type committer struct {
 	executor *Executor
 	conn     *pgx.Conn
 	retryAt  time.Time // no attempt to connect before
+	usedAt   time.Time // the connection was last found alive
+	exposed  bool      // writes of the batch in hand went out: a lost connection leaves its outcome unknown
 }
 
 func (c *committer) run(ctx context.Context) {
@@ -99,8 +101,18 @@ func isEncodingFault(err error) bool {
 
 var errRounds = fmt.Errorf("a command asked for further streams %d times", eventstore.MaxRounds)
 
-// commit decides and writes one batch.
+// commit decides and writes one batch. When the connection turns out to be dead before any write went
+// out, the batch is run again on a new one.
 func (c *committer) commit(ctx context.Context, jobs []*job, stats *BatchStats, sent func()) (*eventstore.Batch, int64, error) {
+	batch, base, err := c.attempt(ctx, jobs, stats, sent)
+	if err != nil && !c.exposed && (c.conn == nil || c.conn.IsClosed()) {
+		batch, base, err = c.attempt(ctx, jobs, stats, sent)
+	}
+	return batch, base, err
+}
+
+func (c *committer) attempt(ctx context.Context, jobs []*job, stats *BatchStats, sent func()) (*eventstore.Batch, int64, error) {
+	c.exposed = false
 	if err := c.connected(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -249,6 +261,7 @@ func supplyAnswers(results pgx.BatchResults, batch *eventstore.Batch) error {
 
 // send runs a pipeline that ends in a commit, and gives the position before its first event.
 func (c *committer) send(ctx context.Context, pipeline *pgx.Batch, raised, events int, sent func()) (int64, error) {
+	c.exposed = true
 	results := c.conn.SendBatch(ctx, pipeline)
 	sent()
 	var position int64
@@ -279,22 +292,16 @@ func (c *committer) rollback(ctx context.Context) {
 	}
 }
 
-// classified says what a failure means to the callers. A connection that broke may have committed.
+// classified says what a failure means to the callers.
 func (c *committer) classified(err error) error {
-	if err == nil {
-		return nil
-	}
-	if fault, ok := errors.AsType[*pgconn.PgError](err); ok {
-		if transientCode(fault.Code) {
-			return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
-		}
+	fault, fromServer := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case err == nil, errors.Is(err, errRounds):
 		return err
-	}
-	if errors.Is(err, errRounds) || !c.conn.IsClosed() && pgconn.SafeToRetry(err) {
-		return err
-	}
-	if c.conn.IsClosed() {
+	case c.conn.IsClosed() && c.exposed:
 		return fmt.Errorf("%w: %w", eventstore.ErrOutcomeUnknown, err)
+	case c.conn.IsClosed(), fromServer && transientCode(fault.Code):
+		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 	}
 	return err
 }
@@ -317,7 +324,15 @@ func isVersionConflict(err error) bool {
 // connected makes sure that there is a connection, within a bounded time.
 func (c *committer) connected(ctx context.Context) error {
 	if c.conn != nil && !c.conn.IsClosed() {
-		return nil
+		if time.Since(c.usedAt) < maxIdle {
+			c.usedAt = time.Now()
+			return nil
+		}
+		if err := c.conn.Ping(ctx); err == nil {
+			c.usedAt = time.Now()
+			return nil
+		}
+		c.disconnect()
 	}
 	if time.Now().Before(c.retryAt) {
 		return eventstore.ErrUnavailable // callers get their answer at once; a lost database is not hammered
@@ -327,9 +342,12 @@ func (c *committer) connected(ctx context.Context) error {
 		c.retryAt = time.Now().Add(c.executor.config.ReconnectIn)
 		return err
 	}
-	c.conn = conn
+	c.conn, c.usedAt = conn, time.Now()
 	return nil
 }
+
+// maxIdle is how long an unused connection is trusted; after that it is asked first.
+const maxIdle = time.Second
 
 func (c *committer) disconnect() {
 	if c.conn == nil {

@@ -65,7 +65,7 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 func (c Config) apply(cfg *pgx.ConnConfig) {
 	cfg.ConnectTimeout = connectTimeout
 	for name, value := range map[string]string{
-		"application_name":                    "andes",
+		"application_name":                    "andes/" + c.Schema,
 		"search_path":                         c.Schema,
 		"lock_timeout":                        milliseconds(lockTimeout),
 		"statement_timeout":                   milliseconds(statementLimit),

@@ -108,7 +108,7 @@ func queueAnswers(pipeline *pgx.Batch, answers []eventstore.AnswerWrite) {
 	for i := range answers {
 		answer := &answers[i]
 		scopes[i], keys[i], fingerprints[i] = answer.Scope, answer.Key, answer.Fingerprint[:]
-		statuses[i], bodies[i], expiries[i] = int16(answer.Status), answer.Body, answer.ExpiresAt
+		statuses[i], bodies[i], expiries[i] = int16(answer.Status), append([]byte{}, answer.Body...), answer.ExpiresAt
 	}
 	pipeline.Queue(insertAnswers, scopes, keys, fingerprints, statuses, bodies, expiries)
 }
