@@ -1,0 +1,244 @@
+// Package oms registers confirmed orders in the order registry: the only code that talks to it.
+//
+// The registry does not recognise a repeated POST, so the adapter never sends one blindly:
+//
+//	GET /orders/{ref} ──200──► registered
+//	      │404
+//	      ▼
+//	POST /orders ──201──► registered
+//	      │     └──409──► GET again ──200──► registered
+//	      ▼
+//	no clear answer: it may have been done. The command fails and is delivered again, and until the
+//	registry had time to finish (Settle) it is only asked, never posted to.
+//
+// Commands of one order must come one after the other.
+package oms
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"andes/commands/order"
+	"andes/eventstore"
+)
+
+// Caller makes one guarded call: it gives the status of an answer that the system meant and decodes the
+// JSON of a 2xx answer; everything else is an error. It repeats a GET by itself, and never a POST.
+type Caller interface {
+	Call(request *http.Request, answer any) (status int, err error)
+}
+
+// Config of the adapter.
+type Config struct {
+	URL      string // of the OMS, without a slash at its end
+	Caller   Caller
+	Executor eventstore.Executor
+	Reader   eventstore.Reader
+	Registry *eventstore.Registry
+	Log      *slog.Logger
+	Now      func() time.Time // nil: time.Now
+	Settle   time.Duration    // how long a POST without an answer may still be at work; 0: DefaultSettle
+}
+
+// DefaultSettle is well below the first retry topic's minute.
+const DefaultSettle = 30 * time.Second
+
+// ErrUnsettled is the failure of a registration whose POST has no clear answer yet. It may pass, but not
+// at once: an immediate repeat is pointless.
+var ErrUnsettled = errors.New("the OMS may have registered the order")
+
+// Adapter registers orders. It is safe for concurrent use.
+type Adapter struct {
+	cfg  Config
+	open unsettled
+}
+
+// New makes an adapter and reports all that is missing.
+func New(cfg Config) (*Adapter, error) {
+	var faults []error
+	if _, err := url.ParseRequestURI(cfg.URL); err != nil {
+		faults = append(faults, fmt.Errorf("oms: %w", err))
+	}
+	if cfg.Caller == nil || cfg.Executor == nil || cfg.Reader == nil || cfg.Registry == nil {
+		faults = append(faults, errors.New("oms: caller, executor, reader and registry are needed"))
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Settle == 0 {
+		cfg.Settle = DefaultSettle
+	}
+	return &Adapter{cfg: cfg}, errors.Join(faults...)
+}
+
+// Handle carries out a command to the OMS.
+func (a *Adapter) Handle(ctx context.Context, record eventstore.Record) error {
+	event, err := a.cfg.Registry.Decode(record)
+	if err != nil {
+		return eventstore.MarkPermanent(fmt.Errorf("oms: %w", err))
+	}
+	request, is := event.(order.RegistrationRequested)
+	if !is {
+		return eventstore.MarkPermanent(fmt.Errorf("oms: %s is no command to the OMS", record.Type))
+	}
+	wanted, err := a.stillWanted(ctx, request.OrderID)
+	if err != nil || !wanted {
+		return err
+	}
+	omsID, err := a.register(ctx, request)
+	if err != nil {
+		return fmt.Errorf("oms: register order %s: %w", request.OrderID, err)
+	}
+	meta := eventstore.Metadata{
+		CorrelationID: record.Meta.CorrelationID, CausationID: record.ID, Actor: "oms", TraceParent: record.Meta.TraceParent,
+	}
+	_, err = a.cfg.Executor.Execute(ctx, eventstore.Request{
+		Command: order.Register{OrderID: request.OrderID, OMSID: omsID}, Meta: meta,
+	})
+	if err != nil {
+		return fmt.Errorf("oms: record the registration of order %s: %w", request.OrderID, err)
+	}
+	a.open.settled(request.OrderID)
+	a.cfg.Log.InfoContext(ctx, "order registered", "orderId", request.OrderID, "omsId", omsID, "correlationId", meta.CorrelationID)
+	return nil
+}
+
+// stillWanted tells whether the order is to be registered: it is not yet, and was not cancelled meanwhile.
+func (a *Adapter) stillWanted(ctx context.Context, orderID string) (bool, error) {
+	stream := order.Aggregate.Stream(orderID)
+	states, err := a.cfg.Reader.States(ctx, []eventstore.Stream{stream})
+	if err != nil {
+		return false, fmt.Errorf("oms: read order %s: %w", orderID, err)
+	}
+	state, err := order.Aggregate.Decode(states[stream].State)
+	if err != nil {
+		return false, eventstore.MarkPermanent(fmt.Errorf("oms: read order %s: %w", orderID, err))
+	}
+	return state.OMSSync != order.OMSRegistered && state.Status != order.Cancelled, nil
+}
+
+// register gives the OMS's id of the order.
+func (a *Adapter) register(ctx context.Context, request order.RegistrationRequested) (string, error) {
+	omsID, err := a.find(ctx, request.OrderID)
+	if err != nil || omsID != "" {
+		return omsID, err
+	}
+	if a.open.since(request.OrderID, a.cfg.Now(), a.cfg.Settle) {
+		return "", fmt.Errorf("%w; it is asked again later", ErrUnsettled)
+	}
+	a.open.begin(request.OrderID, a.cfg.Now())
+	omsID, err = a.post(ctx, request)
+	if errors.Is(err, errExists) {
+		return a.readBack(ctx, request.OrderID)
+	}
+	return omsID, err
+}
+
+func (a *Adapter) readBack(ctx context.Context, orderID string) (string, error) {
+	omsID, err := a.find(ctx, orderID)
+	if err == nil && omsID == "" {
+		err = errors.New("the OMS says the order exists and does not find it")
+	}
+	return omsID, err
+}
+
+type registration struct {
+	OMSID string `json:"omsId"`
+	Ref   string `json:"ref"`
+}
+
+func (r registration) check(ref string) error {
+	if r.OMSID == "" || r.Ref != ref {
+		return fmt.Errorf("the OMS answered with id %.80q of order %.80q", r.OMSID, r.Ref)
+	}
+	return nil
+}
+
+// find asks for the order; "" is not found.
+func (a *Adapter) find(ctx context.Context, orderID string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.cfg.URL+"/orders/"+url.PathEscape(orderID), nil)
+	if err != nil {
+		return "", eventstore.MarkPermanent(err)
+	}
+	var found registration
+	status, err := a.cfg.Caller.Call(request, &found)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("find: %w", err)
+	case status == http.StatusNotFound:
+		return "", nil
+	case status != http.StatusOK:
+		return "", refusal("find", status)
+	}
+	return found.OMSID, found.check(orderID)
+}
+
+// errExists is the OMS's answer to a second POST, where it notices.
+var errExists = errors.New("the order is registered already")
+
+type line struct {
+	SKU       string `json:"sku"`
+	Quantity  int64  `json:"quantity"`
+	UnitPrice string `json:"unitPrice"`
+}
+
+func (a *Adapter) post(ctx context.Context, request order.RegistrationRequested) (string, error) {
+	body := struct {
+		Ref      string `json:"ref"`
+		Partner  string `json:"partner"`
+		Currency string `json:"currency"`
+		Total    string `json:"total"`
+		Lines    []line `json:"lines"`
+	}{Ref: request.OrderID, Partner: request.Partner, Currency: request.Total.Currency, Total: request.Total.Amount()}
+	for _, l := range request.Lines {
+		body.Lines = append(body.Lines, line{SKU: l.SKU, Quantity: l.Quantity, UnitPrice: l.UnitPrice.Amount()})
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return "", eventstore.MarkPermanent(err)
+	}
+	posted, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL+"/orders", bytes.NewReader(text))
+	if err != nil {
+		return "", eventstore.MarkPermanent(err)
+	}
+	posted.Header.Set("Content-Type", "application/json")
+	var answer registration
+	status, err := a.cfg.Caller.Call(posted, &answer)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", ErrUnsettled, err)
+	case status == http.StatusConflict:
+		return "", errExists
+	case status != http.StatusCreated && status != http.StatusOK:
+		a.open.settled(request.OrderID)
+		return "", refusal("post", status)
+	}
+	if err := answer.check(request.OrderID); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnsettled, err)
+	}
+	return answer.OMSID, nil
+}
+
+// refusal sorts an answer that is no success. What is wrong with this order stays wrong; what is wrong
+// with our access, or with the address, concerns every order and is put right by a person.
+func refusal(call string, status int) error {
+	err := fmt.Errorf("%s: the OMS answered with status %d", call, status)
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
+		return err
+	}
+	if status/100 == 4 {
+		return eventstore.MarkPermanent(err)
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package polling
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Since says from where on changes are asked for. The zero value is the beginning.
+type Since struct {
+	UpdatedAt time.Time
+	ID        string // set: only what sorts after (UpdatedAt, ID); else from UpdatedAt on
+}
+
+// beyond tells whether a page that ends here made progress from s. How the source sorts ids of one moment
+// is its own affair, so another id counts.
+func (at Since) beyond(s Since) bool {
+	return at.ID != "" && (at.UpdatedAt.After(s.UpdatedAt) || at.UpdatedAt.Equal(s.UpdatedAt) && at.ID != s.ID)
+}
+
+// Change is a record of a change feed. One without UpdatedAt has no place in the feed's order.
+type Change struct {
+	UpdatedAt time.Time
+	ID        string // as the feed sorts it
+	Item      Item
+}
+
+// ChangePage is one answer of a change feed.
+type ChangePage struct {
+	Changes []Change
+	More    bool
+}
+
+// Changes is a feed that is sorted by (updatedAt, id), where a changed record moves to the end.
+//
+// Records may share an updatedAt, so the id breaks ties. A record may also become visible late, below
+// others that were read before it: a transaction stamps its rows before it commits. So each pass begins
+// Overlap before the last record that was seen, by the source's own stamps. Only when that record has been
+// the last one for longer than Overlap, and the window was read once more after that, nothing can appear
+// below it any more, and passes begin right after it: a feed where nothing happens costs one empty page.
+type Changes struct {
+	Fetch   func(ctx context.Context, since Since) (ChangePage, error)
+	Overlap time.Duration // how late a record may become visible
+	Now     func() time.Time
+}
+
+// changeCursor is the kept form of a place in the feed.
+type changeCursor struct {
+	UpdatedAt time.Time `json:"updatedAt"`
+	ID        string    `json:"id"`
+	Seen      time.Time `json:"seen"` // when a pass first ended here, by our clock
+	Settled   bool      `json:"settled,omitempty"`
+}
+
+// Open implements Source.
+func (c Changes) Open(cursor string) (Pass, error) {
+	pass := &changePass{feed: c, begun: c.Now().UTC()}
+	if cursor == "" {
+		return pass, nil
+	}
+	if err := json.Unmarshal([]byte(cursor), &pass.last); err != nil {
+		return nil, fmt.Errorf("cursor of a change feed: %w", err)
+	}
+	if pass.last.UpdatedAt.IsZero() {
+		return pass, nil
+	}
+	pass.next = Since{UpdatedAt: pass.last.UpdatedAt.Add(-c.Overlap)}
+	if pass.last.Settled {
+		pass.next = Since{UpdatedAt: pass.last.UpdatedAt, ID: pass.last.ID}
+	}
+	return pass, nil
+}
+
+type changePass struct {
+	feed  Changes
+	begun time.Time
+	last  changeCursor // the last record that was seen, by an earlier pass or this one
+	next  Since
+	end   bool
+}
+
+// Next implements Pass.
+func (p *changePass) Next(ctx context.Context) ([]Item, bool, error) {
+	page, err := p.feed.Fetch(ctx, p.next)
+	if err != nil {
+		return nil, false, err
+	}
+	items := make([]Item, 0, len(page.Changes))
+	var at Since // the last record with a place in the feed's order
+	for _, change := range page.Changes {
+		items = append(items, change.Item)
+		if change.UpdatedAt.IsZero() || change.ID == "" {
+			continue
+		}
+		if change.UpdatedAt.Before(at.UpdatedAt) {
+			return nil, false, fmt.Errorf("%w: %q of %s comes after %q of %s", ErrBroken,
+				change.ID, change.UpdatedAt.Format(time.RFC3339Nano), at.ID, at.UpdatedAt.Format(time.RFC3339Nano))
+		}
+		at = Since{UpdatedAt: change.UpdatedAt, ID: change.ID}
+	}
+	if page.More && !at.beyond(p.next) {
+		return nil, false, fmt.Errorf("%w: there is said to be more, but nothing beyond %q of %s came", ErrBroken,
+			p.next.ID, p.next.UpdatedAt.Format(time.RFC3339Nano))
+	}
+	if at.ID == "" {
+		at = p.next
+	}
+	p.next, p.end = at, !page.More
+	return items, page.More, nil
+}
+
+// Settle implements Pass: a refused record is refused for good, until it changes.
+func (p *changePass) Settle(refused []Refused) []Refused { return refused }
+
+// Cursor implements Pass.
+func (p *changePass) Cursor() string {
+	cursor := p.last
+	switch {
+	case p.next.ID == "" || p.next.UpdatedAt.Equal(p.last.UpdatedAt) && p.next.ID == p.last.ID:
+		// The pass ended where an earlier one did.
+		cursor.Settled = cursor.Settled || p.end && p.begun.Sub(cursor.Seen) > p.feed.Overlap
+	default:
+		cursor = changeCursor{UpdatedAt: p.next.UpdatedAt.UTC(), ID: p.next.ID, Seen: p.begun}
+	}
+	if cursor.UpdatedAt.IsZero() {
+		return ""
+	}
+	text, err := json.Marshal(cursor)
+	if err != nil {
+		panic(err) // times within RFC 3339 and text: json can't fail
+	}
+	return string(text)
+}
