@@ -144,9 +144,9 @@ func (c *committer) writeOnly(ctx context.Context, writes eventstore.Writes, sta
 	}
 	pipeline := &pgx.Batch{}
 	pipeline.Queue(lockShard, shard)
-	raised := queueWrites(pipeline, writes)
+	allotting := queueWrites(pipeline, writes)
 	stats.RoundTrips, stats.Events = stats.RoundTrips+1, len(writes.Events)
-	return c.send(ctx, pipeline, raised, len(writes.Events), sent)
+	return c.send(ctx, pipeline, allotting, sent)
 }
 
 // loadAndWrite takes the lock, loads what the batch asks for, decides, writes and commits.
@@ -168,10 +168,10 @@ func (c *committer) loadAndWrite(ctx context.Context, batch *eventstore.Batch, s
 				continue
 			}
 			pipeline := &pgx.Batch{}
-			raised := queueWrites(pipeline, writes)
+			allotting := queueWrites(pipeline, writes)
 			pipeline.Queue("COMMIT")
 			stats.RoundTrips, stats.Events = stats.RoundTrips+1, len(writes.Events)
-			return c.send(ctx, pipeline, raised, len(writes.Events), sent)
+			return c.send(ctx, pipeline, allotting, sent)
 		}
 		return 0, errRounds
 	}()
@@ -260,15 +260,15 @@ func supplyAnswers(results pgx.BatchResults, batch *eventstore.Batch) error {
 }
 
 // send runs a pipeline that ends in a commit, and gives the position before its first event.
-func (c *committer) send(ctx context.Context, pipeline *pgx.Batch, raised, events int, sent func()) (int64, error) {
+func (c *committer) send(ctx context.Context, pipeline *pgx.Batch, allotting int, sent func()) (int64, error) {
 	c.exposed = true
 	results := c.conn.SendBatch(ctx, pipeline)
 	sent()
-	var position int64
+	var base int64
 	for i := range pipeline.Len() {
 		var err error
-		if i == raised {
-			err = results.QueryRow().Scan(&position)
+		if i == allotting {
+			err = results.QueryRow().Scan(&base, nil)
 		} else {
 			_, err = results.Exec()
 		}
@@ -280,7 +280,7 @@ func (c *committer) send(ctx context.Context, pipeline *pgx.Batch, raised, event
 	if err := results.Close(); err != nil {
 		return 0, err
 	}
-	return position - int64(events), nil
+	return base, nil
 }
 
 func (c *committer) rollback(ctx context.Context) {

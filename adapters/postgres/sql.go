@@ -19,7 +19,6 @@ var (
 	insertEvents    = statement("insert_events")
 	insertStates    = statement("insert_states")
 	updateStates    = statement("update_states")
-	raisePosition   = statement("raise_position")
 	insertAnswers   = statement("insert_answers")
 	upsertDeadlines = statement("upsert_deadlines")
 	deleteDeadlines = statement("delete_deadlines")

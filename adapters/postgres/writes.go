@@ -13,15 +13,13 @@ import (
 const shard = 0
 
 // queueWrites queues everything that a batch writes, set by set, and gives the index of the statement
-// that returns the raised position (-1: no events).
-func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (raised int) {
-	raised = -1
+// that returns the position before the first event (-1: no events).
+func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (allotting int) {
+	allotting = -1
 	if len(writes.Events) > 0 {
+		allotting = pipeline.Len()
 		queueEvents(pipeline, writes.Events)
-		queueStates(pipeline, writes.States)
-		raised = pipeline.Len()
-		pipeline.Queue(raisePosition, shard, len(writes.Events))
-		pipeline.Queue("SELECT pg_notify('andes_' || current_schema(), '')")
+		queueStates(pipeline, writes.States, len(writes.Events))
 	}
 	if len(writes.Answers) > 0 {
 		queueAnswers(pipeline, writes.Answers)
@@ -32,7 +30,7 @@ func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (raised int) {
 	if len(writes.Cancelled) > 0 {
 		pipeline.Queue(deleteDeadlines, writes.Cancelled)
 	}
-	return raised
+	return allotting
 }
 
 func queueEvents(pipeline *pgx.Batch, events []eventstore.Record) {
@@ -84,7 +82,7 @@ func (c *stateColumns) add(write eventstore.StateWrite) {
 	c.states = append(c.states, state)
 }
 
-func queueStates(pipeline *pgx.Batch, writes []eventstore.StateWrite) {
+func queueStates(pipeline *pgx.Batch, writes []eventstore.StateWrite, events int) {
 	var fresh, known stateColumns
 	for _, write := range writes {
 		if write.Expected == 0 {
@@ -94,10 +92,10 @@ func queueStates(pipeline *pgx.Batch, writes []eventstore.StateWrite) {
 		}
 	}
 	if len(fresh.keys) > 0 {
-		pipeline.Queue(insertStates, shard, fresh.categories, fresh.keys, fresh.versions, fresh.lasts, fresh.owners, fresh.states)
+		pipeline.Queue(insertStates, shard, events, fresh.categories, fresh.keys, fresh.versions, fresh.lasts, fresh.owners, fresh.states)
 	}
 	if len(known.keys) > 0 {
-		pipeline.Queue(updateStates, shard, known.categories, known.keys, known.versions, known.lasts, known.owners, known.states, known.expected)
+		pipeline.Queue(updateStates, shard, events, known.categories, known.keys, known.versions, known.lasts, known.owners, known.states, known.expected)
 	}
 }
 

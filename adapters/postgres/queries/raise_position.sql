@@ -1,1 +1,0 @@
-UPDATE shards SET position = position + $2 WHERE shard = $1 RETURNING position
