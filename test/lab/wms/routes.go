@@ -75,6 +75,7 @@ func (s *Sim) routes() {
 
 	s.Lab("PUT /_lab/stock/{sku}", s.putStock)
 	s.Lab("POST /_lab/stock/bulk", s.postStock)
+	s.Lab("POST /_lab/stock/{sku}/adjust", s.postAdjust)
 	s.Lab("GET /_lab/stock", feed.Serve(s.stock, s.clock, showLevel))
 	s.Lab("GET /_lab/stock/{sku}", s.getStock)
 	s.Lab("GET /_lab/pick-orders", sim.Paged(s.picksAfter, s.Now))
@@ -101,6 +102,25 @@ func (s *Sim) putStock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	row, err := s.SetStock(r.PathValue("sku"), *body.OnHand)
+	if err != nil {
+		sim.Refuse(w, http.StatusInsufficientStorage, "%v", err)
+		return
+	}
+	sim.Answer(w, http.StatusOK, showLevel(row))
+}
+
+// postAdjust books units in or out, whatever the level is at that moment.
+func (s *Sim) postAdjust(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		By int64 `json:"by"`
+	}
+	if !sim.Read(w, r, &body) {
+		return
+	}
+	sku := r.PathValue("sku")
+	row, err := s.stock.Change(sku, s.clock, func(l Level, _ bool) (Level, error) {
+		return Level{SKU: sku, OnHand: l.OnHand + body.By}, nil
+	})
 	if err != nil {
 		sim.Refuse(w, http.StatusInsufficientStorage, "%v", err)
 		return

@@ -203,6 +203,10 @@ func TestBulkSetsManyLevels(t *testing.T) {
 	if a != 7 || b != 8 {
 		t.Fatalf("levels %d %d", a, b)
 	}
+	labtest.Do[any](t, s.Handler(), http.MethodPost, "/_lab/stock/A/adjust", `{"by":-3}`, http.StatusOK)
+	if n, _ := s.OnHand("A"); n != 4 {
+		t.Fatalf("adjusted to %d", n)
+	}
 	labtest.Do[any](t, s.Handler(), http.MethodPut, "/_lab/stock/A", `{"onhand":null}`, http.StatusBadRequest)
 }
 
