@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -38,7 +39,7 @@ func (d *demo) check(ctx context.Context) {
 		checks = append(checks, sql...)
 	}
 	fmt.Println("\nchecked:")
-	deadline := time.Now().Add(checkPatience)
+	deadline := time.Now().Add(cmp.Or(d.cmd.patience, checkPatience))
 	for _, c := range checks {
 		violations := c.patiently(ctx, deadline)
 		mark := "ok"

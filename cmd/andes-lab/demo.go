@@ -23,6 +23,8 @@ type demoCmd struct {
 	Speed       float64       `help:"How many times faster than in life; by default as fast as ends in about 90 s."`
 	Concurrency int           `default:"16" help:"Sales at once."`
 	Settle      time.Duration `default:"3m" help:"How long to wait at the end until every order is in a final state."`
+
+	patience time.Duration // of the checks; zero is checkPatience
 }
 
 const (
