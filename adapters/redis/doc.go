@@ -1,0 +1,26 @@
+// Package redis keeps the read model in Redis or Valkey, single or clustered. Nothing outside this
+// package and its tests knows rueidis.
+//
+//	state feed ──► ReadModel.Project ──► one guarded script per batch ──► Redis
+//	queries ─────► Reader ─────────────► MGET, decode                 ◄──┘
+//
+// # Keys
+//
+//	<prefix>{<bucket>}<generation>:<model>:<key>     andes:{17}1:stock:85123A
+//	<prefix>generation                               "2 1": 2 serves, 1 is kept up to date too
+//
+// The bucket is made from the rest of the key. In a cluster it alone decides the slot, so a batch of any
+// size meets at most 64 slots instead of one for each key, and braces in a SKU steer nothing. The
+// buckets' slots are spread evenly over all slots.
+//
+// # Values
+//
+// "<position> <compact value>", or the position alone for what is known not to be there. The script
+// overwrites a key only by a higher position, so replays, rebalances and two writers at once are
+// harmless. What is not there keeps its position as well: an older record can't revive it.
+//
+// # Failures
+//
+// Every error of a write is transient, READONLY, LOADING, MISCONF and OOM among them: the feed does not
+// commit and comes again. A write that was done in part is harmless to repeat.
+package redis

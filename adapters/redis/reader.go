@@ -1,0 +1,167 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"andes/projections"
+	"andes/queries"
+)
+
+// Reader answers queries from the generation that serves. It implements queries.Copy.
+type Reader struct {
+	client *Client
+}
+
+// NewReader gives a reader on the client.
+func NewReader(client *Client) *Reader { return &Reader{client: client} }
+
+// Stock implements queries.Copy.
+func (r *Reader) Stock(ctx context.Context, skus []string) (queries.Copied[queries.StockView], error) {
+	return read(ctx, r, skus, projections.StockKey, func(value string) (queries.StockView, error) {
+		kept, err := projections.DecodeStock(value)
+		return queries.StockView(kept), err
+	})
+}
+
+// Prices implements queries.Copy.
+func (r *Reader) Prices(ctx context.Context, list string, skus []string) (queries.Copied[queries.PriceView], error) {
+	key := func(sku string) string { return projections.PriceKey(list, sku) }
+	return read(ctx, r, skus, key, func(value string) (queries.PriceView, error) {
+		kept, err := projections.DecodePrice(value)
+		return queries.PriceView(kept), err
+	})
+}
+
+// Products implements queries.Copy.
+func (r *Reader) Products(ctx context.Context, skus []string) (queries.Copied[queries.ProductView], error) {
+	return read(ctx, r, skus, projections.ProductKey, func(value string) (queries.ProductView, error) {
+		kept, err := projections.DecodeProduct(value)
+		return queries.ProductView(kept), err
+	})
+}
+
+// watermarkCacheTTL bounds how long a watermark is kept that Redis did not invalidate.
+const watermarkCacheTTL = 10 * time.Second
+
+// Watermark implements queries.Copy. It reads through client-side caching: every query needs the
+// watermark and it changes once per poll.
+func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, error) {
+	keys, err := r.client.servingLayout(ctx)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	client := r.client.rueidis
+	get := client.B().Get().Key(keys.key(projections.SourceKey(feed))).Cache()
+	text, err := client.DoCache(ctx, get, watermarkCacheTTL).ToString()
+	if rueidis.IsRedisNil(err) {
+		return time.Time{}, false, nil
+	}
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("redis: read the watermark of %s: %w", feed, err)
+	}
+	value, there := valueOf(text)
+	if !there {
+		return time.Time{}, true, nil
+	}
+	at, err := projections.DecodeSource(value)
+	if err != nil {
+		return time.Time{}, false, nil // as good as not there
+	}
+	return at, true, nil
+}
+
+// read gets and decodes the SKUs' entries. A value that can't be decoded is as good as not there.
+func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku string) string, decode func(value string) (V, error)) (queries.Copied[V], error) {
+	copied := queries.Copied[V]{Found: make(map[string]V, len(skus))}
+	if len(skus) == 0 {
+		return copied, nil
+	}
+	keys, err := r.client.servingLayout(ctx)
+	if err != nil {
+		return copied, err
+	}
+	entryKeys := make([]string, len(skus))
+	for i, sku := range skus {
+		entryKeys[i] = key(sku)
+	}
+	err = r.client.get(ctx, keys, entryKeys, func(i int, text string, kept bool) {
+		if !kept {
+			copied.Lacking = append(copied.Lacking, skus[i])
+			return
+		}
+		value, there := valueOf(text)
+		if !there {
+			return
+		}
+		if view, err := decode(value); err == nil {
+			copied.Found[skus[i]] = view
+		} else {
+			copied.Lacking = append(copied.Lacking, skus[i])
+		}
+	})
+	return copied, err
+}
+
+// maxKeysPerGet bounds one MGET.
+const maxKeysPerGet = 1000
+
+// get reads the entries with as few commands as the server allows and gives each to take.
+func (c *Client) get(ctx context.Context, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
+	groups := c.group(len(entryKeys), maxKeysPerGet, func(i int) string { return entryKeys[i] })
+	commands := make(rueidis.Commands, len(groups))
+	for g, members := range groups {
+		full := make([]string, len(members))
+		for n, i := range members {
+			full[n] = keys.key(entryKeys[i])
+		}
+		commands[g] = c.rueidis.B().Mget().Key(full...).Build()
+	}
+	for g, result := range c.rueidis.DoMulti(ctx, commands...) {
+		values, err := result.ToArray()
+		if err != nil {
+			return fmt.Errorf("redis: read %d keys: %w", len(groups[g]), err)
+		}
+		if len(values) != len(groups[g]) {
+			return fmt.Errorf("redis: %d values for %d keys", len(values), len(groups[g]))
+		}
+		for n, i := range groups[g] {
+			text, err := values[n].ToString()
+			take(i, text, err == nil)
+		}
+	}
+	return nil
+}
+
+// group parts the indexes 0..n-1 so that each group can be one command: on a single server by the bound
+// alone, in a cluster by slot as well.
+func (c *Client) group(n, bound int, entryKey func(i int) string) [][]int {
+	var open [buckets][]int
+	var groups [][]int
+	for i := range n {
+		bucket := 0
+		if c.clustered {
+			bucket = bucketOf(entryKey(i))
+		}
+		if open[bucket] = append(open[bucket], i); len(open[bucket]) == bound {
+			groups = append(groups, open[bucket])
+			open[bucket] = nil
+		}
+	}
+	for _, rest := range open {
+		if len(rest) > 0 {
+			groups = append(groups, rest)
+		}
+	}
+	return groups
+}
+
+// valueOf parts a kept text; there is false for what is known not to be there.
+func valueOf(text string) (value string, there bool) {
+	_, value, there = strings.Cut(text, " ")
+	return value, there
+}

@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script; it protects nothing
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"andes/projections"
+)
+
+//go:embed apply.lua
+var applyScript string
+
+var applySHA = sha1Of(applyScript)
+
+func sha1Of(script string) string {
+	sum := sha1.Sum([]byte(script)) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}
+
+const (
+	// maxKeysPerScript bounds how long a script keeps the server to itself.
+	maxKeysPerScript = 200
+	// maxPipelined bounds the commands that are sent without waiting for answers.
+	maxPipelined = 256
+)
+
+// scripted is one run of the script.
+type scripted struct {
+	generation Generation
+	keys, args []string
+	entries    []projections.Entry
+}
+
+// write runs the script for the entries in each generation. With askPointer it reads the pointer in the
+// same round trip and gives what it names.
+func (m *ReadModel) write(ctx context.Context, generations []Generation, entries []projections.Entry, askPointer bool) (Generations, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.client.config.WriteTimeout)
+	defer cancel()
+	var runs []scripted
+	for _, generation := range generations {
+		runs = append(runs, m.script(generation, entries)...)
+	}
+	var named Generations
+	for len(runs) > 0 {
+		window := runs[:min(len(runs), maxPipelined)]
+		runs = runs[len(window):]
+		var err error
+		if named, err = m.run(ctx, window, askPointer && len(runs) == 0); err != nil {
+			return named, err
+		}
+	}
+	return named, nil
+}
+
+// script parts the entries into runs: by slot where the server is a cluster, and by the bound.
+func (m *ReadModel) script(generation Generation, entries []projections.Entry) []scripted {
+	keys := m.client.layout(generation)
+	groups := m.client.group(len(entries), maxKeysPerScript, func(i int) string { return entries[i].Key })
+	runs := make([]scripted, len(groups))
+	for g, members := range groups {
+		run := scripted{generation: generation, keys: make([]string, 0, len(members)), args: make([]string, 0, 2*len(members))}
+		for _, i := range members {
+			entry := entries[i]
+			run.keys = append(run.keys, keys.key(entry.Key))
+			run.args = append(run.args, textOf(entry), strconv.FormatInt(m.ttl(entry).Milliseconds(), 10))
+			run.entries = append(run.entries, entry)
+		}
+		runs[g] = run
+	}
+	return runs
+}
+
+// textOf is the inverse of valueOf.
+func textOf(entry projections.Entry) string {
+	text := strconv.AppendInt(make([]byte, 0, 20+1+len(entry.Value)), entry.Position, 10)
+	if entry.Value != nil {
+		text = append(append(text, ' '), entry.Value...)
+	}
+	return string(text)
+}
+
+// run sends the scripts and reads their answers. A server that does not know the script yet is given its
+// text.
+func (m *ReadModel) run(ctx context.Context, runs []scripted, askPointer bool) (Generations, error) {
+	client := m.client.rueidis
+	commands := make(rueidis.Commands, 0, len(runs)+1)
+	for _, run := range runs {
+		commands = append(commands, client.B().Evalsha().Sha1(applySHA).Numkeys(int64(len(run.keys))).Key(run.keys...).Arg(run.args...).Build())
+	}
+	if askPointer {
+		commands = append(commands, m.client.readPointer())
+	}
+	results := client.DoMulti(ctx, commands...)
+	for i, run := range runs {
+		result := results[i]
+		if refused, is := rueidis.IsRedisErr(result.Error()); is && refused.IsNoScript() {
+			result = client.Do(ctx, client.B().Eval().Script(applyScript).Numkeys(int64(len(run.keys))).Key(run.keys...).Arg(run.args...).Build())
+		}
+		if err := m.settle(ctx, run, result); err != nil {
+			return Generations{}, err // the others most likely say the same
+		}
+	}
+	if !askPointer {
+		return Generations{}, nil
+	}
+	text, err := results[len(runs)].ToString()
+	switch {
+	case rueidis.IsRedisNil(err):
+		return m.client.createPointer(ctx)
+	case err != nil:
+		return Generations{}, fmt.Errorf("redis: read the generation pointer: %w", err)
+	}
+	return ParseGenerations(text)
+}
+
+// settle counts what a run did.
+func (m *ReadModel) settle(ctx context.Context, run scripted, result rueidis.RedisResult) error {
+	answer, err := result.AsIntSlice()
+	if err != nil {
+		return fmt.Errorf("redis: apply %d entries to generation %s: %w", len(run.entries), run.generation, err)
+	}
+	if len(answer) == 0 {
+		return fmt.Errorf("redis: apply to generation %s: the script gave no answer", run.generation)
+	}
+	m.metrics.stale.Add(float64(answer[0]))
+	m.metrics.applied.Add(float64(int64(len(run.entries)) - answer[0]))
+	for _, i := range answer[1:] {
+		if i >= 1 && i <= int64(len(run.entries)) {
+			m.conflict(ctx, run.entries[i-1])
+		}
+	}
+	return nil
+}
