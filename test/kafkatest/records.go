@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -89,6 +90,9 @@ func (e *Env) Committed(t testing.TB, group, topic string, partition int32) int6
 	}
 	defer func() { _ = admin.Close() }()
 	response, err := admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: {partition}})
+	if errors.Is(err, sarama.ErrGroupIDNotFound) {
+		return -1 // nobody has joined yet
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
