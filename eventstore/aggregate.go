@@ -33,6 +33,12 @@ func NewAggregate[S any](category Category[S]) *Aggregate[S] {
 		byName:   make(map[string]Definition[S], len(category.Events)),
 		byType:   make(map[reflect.Type]Definition[S], len(category.Events)),
 	}
+	if !categoryName.MatchString(a.Name) {
+		a.faults = append(a.faults, fmt.Errorf("category %q: a name is one word in lower case", a.Name))
+	}
+	if len(a.Events) == 0 {
+		a.faults = append(a.faults, fmt.Errorf("category %q has no events", a.Name))
+	}
 	for _, definition := range category.Events {
 		if err := definition.check(); err != nil {
 			a.faults = append(a.faults, err)

@@ -2,6 +2,7 @@ package eventstore
 
 import (
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -155,8 +156,8 @@ func (b *Batch) Decide() (writes Writes, complete bool) {
 		return Writes{}, false
 	}
 	b.collectStates(&writes)
-	for id, t := range b.timers {
-		if t.set {
+	for _, id := range slices.Sorted(maps.Keys(b.timers)) {
+		if t := b.timers[id]; t.set {
 			writes.Deadlines = append(writes.Deadlines, t.deadline)
 		} else {
 			writes.Cancelled = append(writes.Cancelled, id)
@@ -173,9 +174,10 @@ func (b *Batch) decideOne(it *item, writes *Writes) {
 	}
 	unit := &Unit{batch: b, meta: it.request.Meta, overlay: map[Stream]*entry{}}
 	result, err := runDecide(it.request.Command, unit)
-	if err == nil {
-		err = unit.fault
+	if unit.fault != nil {
+		err = unit.fault // what the command made of a broken state is worth nothing, a refusal neither
 	}
+	b.verify(unit, err == nil)
 	if unit.missing {
 		return // will be decided again
 	}
@@ -223,6 +225,19 @@ func runDecide(command Command, unit *Unit) (result any, err error) {
 		}
 	}()
 	return command.Decide(unit)
+}
+
+// verify keeps what a command assumed for the commands behind it only if the commit will check it: when
+// the command writes to that stream.
+func (b *Batch) verify(unit *Unit, accepted bool) {
+	for _, stream := range unit.assumed {
+		if _, written := unit.overlay[stream]; accepted && written {
+			b.assumed = append(b.assumed, stream)
+			continue
+		}
+		delete(b.base, stream)
+		delete(b.working, stream)
+	}
 }
 
 // accept makes a command's effects visible to those behind it.

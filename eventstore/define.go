@@ -21,6 +21,7 @@ type Declaration struct {
 	Type         reflect.Type // the Go struct
 	Sensitive    []string     // JSON pointers, with * for any element
 	upcasts      []Upcast     // upcasts[i] turns version i+1 into i+2
+	fault        error        // of the type
 }
 
 // Option refines a declaration.
@@ -53,12 +54,15 @@ func Define[S, E any](name string, apply func(*S, E), options ...Option) Definit
 	for _, option := range options {
 		option(declaration)
 	}
-	declaration.Sensitive = sensitivePointers(declaration.Type)
+	declaration.Sensitive, declaration.fault = sensitivePointers(declaration.Type)
 	return Definition[S]{
 		Declaration: declaration,
 		apply:       func(state *S, event any) { apply(state, event.(E)) },
 	}
 }
+
+// categoryName keeps a category apart from the key in a stream's name, and fit for a topic's name.
+var categoryName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 var wireName = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
 
@@ -69,6 +73,14 @@ func (d *Declaration) check() error {
 	}
 	if d.Type.Kind() != reflect.Struct {
 		faults = append(faults, fmt.Errorf("event %q: %s is not a struct", d.Name, d.Type))
+	}
+	for i, step := range d.upcasts {
+		if step == nil {
+			faults = append(faults, fmt.Errorf("event %q: no upcast from schema %d", d.Name, i+1))
+		}
+	}
+	if d.fault != nil {
+		faults = append(faults, fmt.Errorf("event %q: %w", d.Name, d.fault))
 	}
 	return errors.Join(faults...)
 }

@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -159,16 +160,15 @@ func (m *Memory) ClaimDue(_ context.Context, now time.Time, lease time.Duration,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var due []Deadline
-	for id, held := range m.deadlines {
-		if len(due) == limit {
-			break
+	for _, held := range m.deadlines {
+		if !held.Due.After(now) && !held.claimedUntil.After(now) {
+			due = append(due, held.Deadline)
 		}
-		if held.Due.After(now) || held.claimedUntil.After(now) {
-			continue
-		}
-		held.claimedUntil = now.Add(lease)
-		m.deadlines[id] = held
-		due = append(due, held.Deadline)
+	}
+	slices.SortFunc(due, func(x, y Deadline) int { return cmp.Or(x.Due.Compare(y.Due), cmp.Compare(x.ID(), y.ID())) })
+	due = due[:min(limit, len(due))]
+	for _, deadline := range due {
+		m.deadlines[deadline.ID()] = claimedDeadline{Deadline: deadline, claimedUntil: now.Add(lease)}
 	}
 	return due, nil
 }

@@ -16,6 +16,7 @@ type Registry struct {
 // NewRegistry registers the aggregates and reports every fault in them.
 func NewRegistry(aggregates ...Kind) (*Registry, error) {
 	r := &Registry{kinds: map[string]Kind{}, events: map[string]*Declaration{}}
+	owners := map[string]Kind{} // of the events
 	var faults []error
 	for _, aggregate := range aggregates {
 		faults = append(faults, aggregate.problems()...)
@@ -25,10 +26,10 @@ func NewRegistry(aggregates ...Kind) (*Registry, error) {
 		r.kinds[aggregate.name()] = aggregate
 		r.names = append(r.names, aggregate.name())
 		for _, declaration := range aggregate.declarations() {
-			if _, twice := r.events[declaration.Name]; twice {
+			if other, twice := owners[declaration.Name]; twice && other != aggregate {
 				faults = append(faults, fmt.Errorf("event %q is declared by two categories", declaration.Name))
 			}
-			r.events[declaration.Name] = declaration
+			r.events[declaration.Name], owners[declaration.Name] = declaration, aggregate
 		}
 	}
 	slices.Sort(r.names)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -12,44 +14,61 @@ import (
 const Redacted = "--data_redacted--"
 
 // sensitivePointers finds the fields tagged `sensitive:"true"`, as JSON pointers with * for the
-// elements of slices and maps.
-func sensitivePointers(t reflect.Type) []string {
+// elements of slices and maps. It fails on a type that nests too deep to tell.
+func sensitivePointers(t reflect.Type) ([]string, error) {
 	var found []string
-	walkSensitive(t, "", &found, 0)
-	return found
+	if !walkSensitive(t, "", &found, 0) {
+		return nil, fmt.Errorf("%s nests deeper than %d levels", t, maxNesting)
+	}
+	return found, nil
 }
 
 // maxNesting bounds the walk; a type that nests deeper is recursive and can't be an event.
 const maxNesting = 12
 
-func walkSensitive(t reflect.Type, at string, found *[]string, depth int) {
+func walkSensitive(t reflect.Type, at string, found *[]string, depth int) (whole bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if depth > maxNesting {
-		return
+		return false
 	}
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array, reflect.Map:
-		walkSensitive(t.Elem(), at+"/*", found, depth+1)
+		return walkSensitive(t.Elem(), at+"/*", found, depth+1)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			field := t.Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if !field.IsExported() || name == "-" {
+			pointer, inJSON := pointerOf(t.Field(i), at)
+			if !inJSON {
 				continue
 			}
-			if name == "" {
-				name = field.Name
-			}
-			pointer := at + "/" + name
-			if field.Tag.Get("sensitive") == "true" {
+			if t.Field(i).Tag.Get("sensitive") == "true" {
 				*found = append(*found, pointer)
 				continue
 			}
-			walkSensitive(field.Type, pointer, found, depth+1)
+			if !walkSensitive(t.Field(i).Type, pointer, found, depth+1) {
+				return false
+			}
 		}
 	}
+	return true
+}
+
+// pointerOf tells where encoding/json puts a field: the fields of an embedded struct without a name of
+// its own are those of the struct around it.
+func pointerOf(field reflect.StructField, at string) (pointer string, inJSON bool) {
+	tag := field.Tag.Get("json")
+	name, _, _ := strings.Cut(tag, ",")
+	if field.Anonymous && name == "" {
+		return at, true
+	}
+	if !field.IsExported() || tag == "-" {
+		return "", false
+	}
+	if name == "" {
+		name = field.Name
+	}
+	return at + "/" + name, true
 }
 
 // Redact replaces the sensitive values of the event's JSON and lists the pointers it replaced.
@@ -74,18 +93,23 @@ func (d *Declaration) Redact(data []byte) ([]byte, []string, error) {
 	return redacted, replaced, nil
 }
 
+// escapePointer escapes a member's name for a JSON pointer (RFC 6901).
+var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
+
 func redactAt(node any, path []string, at string, replaced *[]string) {
 	switch parent := node.(type) {
 	case map[string]any:
-		for name, child := range parent {
+		for _, name := range slices.Sorted(maps.Keys(parent)) {
+			child := parent[name]
 			if path[0] != "*" && path[0] != name {
 				continue
 			}
+			pointer := at + "/" + escapePointer.Replace(name)
 			if len(path) > 1 {
-				redactAt(child, path[1:], at+"/"+name, replaced)
+				redactAt(child, path[1:], pointer, replaced)
 			} else if child != nil {
 				parent[name] = Redacted
-				*replaced = append(*replaced, at+"/"+name)
+				*replaced = append(*replaced, pointer)
 			}
 		}
 	case []any:

@@ -17,8 +17,9 @@ type Unit struct {
 	overlay map[Stream]*entry
 	events  []pending
 	timers  []timer
-	fault   error // first misuse or broken state; the command fails alone
-	missing bool  // something was not loaded yet; the result will be thrown away
+	assumed []Stream // by Expect
+	fault   error    // first misuse or broken state; the command fails alone
+	missing bool     // something was not loaded yet; the result will be thrown away
 }
 
 // entry is a stream's state at some point of the batch.
@@ -108,6 +109,10 @@ func (u *Unit) entry(stream Stream, k Kind) *entry {
 }
 
 func (u *Unit) append(stream Stream, k Kind, declaration *Declaration, event any) {
+	if stream.Key == "" {
+		u.fail(fmt.Errorf("event %s: its stream has no key", declaration.Name))
+		return
+	}
 	before := u.entry(stream, k)
 	data, err := declaration.Encode(event)
 	if err != nil {
@@ -138,8 +143,9 @@ func (u *Unit) fail(err error) {
 var ErrVersion = errors.New("the stream has another version")
 
 // Expect tells what the caller knows: the aggregate is at this version and has this state (version 0:
-// it does not exist). Nothing is loaded for it; the commit itself checks the version, and when the
-// caller was wrong the command runs again and fails with ErrVersion.
+// it does not exist). Nothing is loaded for it; the commit that appends to the stream checks the version,
+// and when the caller was wrong the command runs again and fails with ErrVersion. A command that appends
+// nothing to it, because it refuses for example, is not checked.
 func (a *Aggregate[S]) Expect(u *Unit, key string, version int64, state S) {
 	stream := a.Stream(key)
 	if _, known := u.batch.base[stream]; known {
@@ -148,7 +154,7 @@ func (a *Aggregate[S]) Expect(u *Unit, key string, version int64, state S) {
 		}
 		return
 	}
-	if u.batch.distrust {
+	if _, asked := u.batch.missing[stream]; asked || u.batch.distrust {
 		u.need(stream)
 		return
 	}
@@ -157,6 +163,6 @@ func (a *Aggregate[S]) Expect(u *Unit, key string, version int64, state S) {
 		assumed.state = &state
 	}
 	u.batch.base[stream] = Snapshot{Version: version}
-	u.batch.assumed = append(u.batch.assumed, stream)
+	u.assumed = append(u.assumed, stream)
 	u.batch.working[stream] = assumed
 }
