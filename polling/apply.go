@@ -17,18 +17,23 @@ const CodeFailed eventstore.Code = "RECORD_FAILED"
 // maxFailures is after how many polls in a row a failing record no longer stops the feed.
 const maxFailures = 3
 
+// applied is what became of a page.
+type applied struct {
+	refused []Refused
+	failed  []error // records that the next poll has to try again; the first few of them
+}
+
 // apply runs the items' commands, many at once so that they share transactions. A refused item does not
 // stop the others, nor does one that fails by itself; an executor that can't work now does.
-func (p *Poller) apply(ctx context.Context, items []Item) ([]Refused, error) {
+func (p *Poller) apply(ctx context.Context, items []Item) (applied, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.cfg.InFlight)
 	var mu sync.Mutex
-	var refused []Refused
-	var failed []error
+	var a applied
 	for _, item := range items {
 		if item.Fault != nil {
 			mu.Lock()
-			refused = append(refused, Refused{Item: item, Refusal: item.Fault})
+			a.refused = append(a.refused, Refused{Item: item, Refusal: item.Fault})
 			mu.Unlock()
 			continue
 		}
@@ -41,18 +46,18 @@ func (p *Poller) apply(ctx context.Context, items []Item) ([]Refused, error) {
 			defer mu.Unlock()
 			refusal, fault := p.judge(item, err)
 			if refusal != nil {
-				refused = append(refused, Refused{Item: item, Refusal: refusal})
+				a.refused = append(a.refused, Refused{Item: item, Refusal: refusal})
 			}
-			if fault != nil && len(failed) < maxReported {
-				failed = append(failed, fault)
+			if fault != nil && len(a.failed) < maxReported {
+				a.failed = append(a.failed, fault)
 			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("apply a page: %w", err)
+		return applied{}, fmt.Errorf("apply a page: %w", err)
 	}
-	return refused, errors.Join(failed...)
+	return a, nil
 }
 
 // maxReported bounds how many failing records one error names.

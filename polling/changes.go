@@ -30,6 +30,7 @@ type Change struct {
 type ChangePage struct {
 	Changes []Change
 	More    bool
+	Now     time.Time // the source's clock; zero: it does not say
 }
 
 // Changes is a feed that is sorted by (updatedAt, id), where a changed record moves to the end.
@@ -39,6 +40,10 @@ type ChangePage struct {
 // Overlap before the last record that was seen, by the source's own stamps. Only when that record has been
 // the last one for longer than Overlap, and the window was read once more after that, nothing can appear
 // below it any more, and passes begin right after it: a feed where nothing happens costs one empty page.
+//
+// A clock that was ahead and is put right, or one row with a stamp of the future, leaves the last record
+// above everything that changes from now on. So where the source tells its time, no pass begins later than
+// Overlap before that.
 type Changes struct {
 	Fetch   func(ctx context.Context, since Since) (ChangePage, error)
 	Overlap time.Duration // how late a record may become visible
@@ -77,12 +82,28 @@ type changePass struct {
 	begun time.Time
 	last  changeCursor // the last record that was seen, by an earlier pass or this one
 	next  Since
+	read  bool // a page
 	end   bool
+}
+
+// fetch reads the next page. The first one tells the source's time.
+func (p *changePass) fetch(ctx context.Context) (ChangePage, error) {
+	page, err := p.feed.Fetch(ctx, p.next)
+	if err != nil || p.read {
+		return page, err
+	}
+	p.read = true
+	latest := page.Now.Add(-p.feed.Overlap)
+	if page.Now.IsZero() || !latest.Before(p.next.UpdatedAt) {
+		return page, nil
+	}
+	p.next = Since{UpdatedAt: latest}
+	return p.feed.Fetch(ctx, p.next)
 }
 
 // Next implements Pass.
 func (p *changePass) Next(ctx context.Context) ([]Item, bool, error) {
-	page, err := p.feed.Fetch(ctx, p.next)
+	page, err := p.fetch(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -131,16 +131,21 @@ func (p *Poller) Poll(ctx context.Context) (complete bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("poll %s: %w", p.cfg.Feed, err)
 	}
+	var failed []error
 	for range p.cfg.MaxPages {
-		more, err := p.page(ctx, pass, begun)
+		more, faults, err := p.page(ctx, pass, begun, len(failed) == 0)
+		failed = append(failed, faults...)
 		if err != nil {
-			return false, fmt.Errorf("poll %s: %w", p.cfg.Feed, err)
+			return false, fmt.Errorf("poll %s: %w", p.cfg.Feed, errors.Join(append(failed, err)...))
+		}
+		if len(failed) > 0 && (!more || len(failed) >= maxReported) {
+			return false, fmt.Errorf("poll %s: %w", p.cfg.Feed, errors.Join(failed...))
 		}
 		if !more {
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, errors.Join(failed...)
 }
 
 // open goes on from the kept cursor. One that can't be read is as good as none: a feed may be read twice.
@@ -162,18 +167,23 @@ func (p *Poller) open(ctx context.Context) (Pass, error) {
 	return pass, nil
 }
 
-func (p *Poller) page(ctx context.Context, pass Pass, begun time.Time) (more bool, err error) {
+// page reads and applies a page and moves the cursor past it. Once a record failed the cursor stays, for
+// this page and those behind it, which are applied all the same.
+func (p *Poller) page(ctx context.Context, pass Pass, begun time.Time, move bool) (more bool, failed []error, err error) {
 	items, more, err := pass.Next(ctx)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	p.cfg.Metrics.records.WithLabelValues(p.cfg.Feed).Add(float64(len(items)))
-	refused, err := p.apply(ctx, items)
+	applied, err := p.apply(ctx, items)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	for _, r := range pass.Settle(refused) {
+	for _, r := range pass.Settle(applied.refused) {
 		p.reject(ctx, r)
+	}
+	if !move || len(applied.failed) > 0 {
+		return more, applied.failed, nil
 	}
 	advance := source.Advance{Feed: p.cfg.Feed, Cursor: pass.Cursor()}
 	if !more {
@@ -181,9 +191,9 @@ func (p *Poller) page(ctx context.Context, pass Pass, begun time.Time) (more boo
 	}
 	_, err = p.cfg.Executor.Execute(ctx, eventstore.Request{Command: advance, Meta: eventstore.Metadata{Actor: p.cfg.Feed}})
 	if err != nil {
-		return false, fmt.Errorf("move the cursor: %w", err)
+		return false, nil, fmt.Errorf("move the cursor: %w", err)
 	}
-	return more, nil
+	return more, nil, nil
 }
 
 func (p *Poller) reject(ctx context.Context, r Refused) {

@@ -114,6 +114,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 type page struct {
 	Items   *[]json.RawMessage `json:"items"`
 	HasMore *bool              `json:"hasMore"`
+	Now     string             `json:"now"`
 }
 
 func (cfg Config) fetch(ctx context.Context, path string, since polling.Since, read func(json.RawMessage) polling.Change) (polling.ChangePage, error) {
@@ -139,6 +140,9 @@ func (cfg Config) fetch(ctx context.Context, path string, since polling.Since, r
 		return polling.ChangePage{}, fmt.Errorf("read %s: %w: items or hasMore is missing", path, polling.ErrBroken)
 	}
 	answer := polling.ChangePage{More: *got.HasMore, Changes: make([]polling.Change, len(*got.Items))}
+	if now, err := time.Parse(time.RFC3339Nano, got.Now); err == nil {
+		answer.Now = now
+	}
 	for i, raw := range *got.Items {
 		answer.Changes[i] = read(raw)
 	}

@@ -18,6 +18,7 @@ import (
 type page struct {
 	Items   *[]json.RawMessage `json:"items"`
 	HasMore *bool              `json:"hasMore"`
+	Now     string             `json:"now"`
 }
 
 func (p page) check(path string) error {
@@ -43,6 +44,9 @@ func (cfg Config) fetchStock(ctx context.Context, since polling.Since) (polling.
 		return polling.ChangePage{}, err
 	}
 	answer := polling.ChangePage{More: *got.HasMore, Changes: make([]polling.Change, len(*got.Items))}
+	if now, err := time.Parse(time.RFC3339Nano, got.Now); err == nil {
+		answer.Now = now
+	}
 	for i, raw := range *got.Items {
 		answer.Changes[i] = levelOf(raw)
 	}

@@ -5,6 +5,7 @@ package labtest
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -65,8 +66,20 @@ func Turn(t *testing.T, h http.Handler, knobs string) {
 // Transport carries an http.Client's requests straight to a handler.
 type Transport struct{ Handler http.Handler }
 
-// RoundTrip implements http.RoundTripper.
-func (tr Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper. A connection that the handler cuts is an error, as in a network.
+func (tr Transport) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	defer func() {
+		switch cause := recover(); cause {
+		case nil:
+		case http.ErrAbortHandler:
+			response, err = nil, io.ErrUnexpectedEOF
+			if r.Context().Err() != nil {
+				err = r.Context().Err()
+			}
+		default:
+			panic(cause)
+		}
+	}()
 	rec := httptest.NewRecorder()
 	tr.Handler.ServeHTTP(rec, r)
 	return rec.Result(), nil
