@@ -20,6 +20,7 @@ import (
 // Kind of an order, as derived from its number and quantities.
 type Kind string
 
+// The kinds.
 const (
 	Sale          Kind = "sale"
 	Cancellation  Kind = "cancellation"

@@ -15,6 +15,7 @@ import (
 // Status of a pick order.
 type Status string
 
+// The statuses.
 const (
 	Waiting    Status = "WAITING"
 	Dispatched Status = "DISPATCHED"
