@@ -41,13 +41,19 @@ type ChangePage struct {
 // the last one for longer than Overlap, and the window was read once more after that, nothing can appear
 // below it any more, and passes begin right after it: a feed where nothing happens costs one empty page.
 //
+// Some records become visible later than that: a long batch job, a row put right by hand. Every LookbackEvery
+// a pass therefore begins Lookback before the last record, in the same way. What is later still, or was
+// changed without a new stamp, only a full comparison finds.
+//
 // A clock that was ahead and is put right, or one row with a stamp of the future, leaves the last record
 // above everything that changes from now on. So where the source tells its time, no pass begins later than
 // Overlap before that.
 type Changes struct {
-	Fetch   func(ctx context.Context, since Since) (ChangePage, error)
-	Overlap time.Duration // how late a record may become visible
-	Now     func() time.Time
+	Fetch         func(ctx context.Context, since Since) (ChangePage, error)
+	Overlap       time.Duration // how late a record usually becomes visible
+	Lookback      time.Duration // how late it may become visible at worst
+	LookbackEvery time.Duration
+	Now           func() time.Time
 }
 
 // changeCursor is the kept form of a place in the feed.
@@ -56,30 +62,42 @@ type changeCursor struct {
 	ID        string    `json:"id"`
 	Seen      time.Time `json:"seen"` // when a pass first ended here, by our clock
 	Settled   bool      `json:"settled,omitempty"`
+	Looked    time.Time `json:"looked"` // when a pass last looked back, or read all
 }
 
 // Open implements Source.
 func (c Changes) Open(cursor string) (Pass, error) {
-	pass := &changePass{feed: c, begun: c.Now().UTC()}
+	pass := &changePass{feed: c, begun: c.Now().UTC(), looks: true}
 	if cursor == "" {
 		return pass, nil
 	}
 	if err := json.Unmarshal([]byte(cursor), &pass.last); err != nil {
 		return nil, fmt.Errorf("cursor of a change feed: %w", err)
 	}
-	if pass.last.UpdatedAt.IsZero() {
-		return pass, nil
-	}
-	pass.next = Since{UpdatedAt: pass.last.UpdatedAt.Add(-c.Overlap)}
-	if pass.last.Settled {
-		pass.next = Since{UpdatedAt: pass.last.UpdatedAt, ID: pass.last.ID}
+	last := pass.last
+	pass.looks = c.looksBack(last, pass.begun)
+	switch {
+	case last.UpdatedAt.IsZero():
+	case pass.looks:
+		pass.next = Since{UpdatedAt: last.UpdatedAt.Add(-c.Lookback)}
+	case last.Settled:
+		pass.next = Since{UpdatedAt: last.UpdatedAt, ID: last.ID}
+	default:
+		pass.next = Since{UpdatedAt: last.UpdatedAt.Add(-c.Overlap)}
 	}
 	return pass, nil
+}
+
+// looksBack tells whether it is time to look back, unless that was done when the last record had been the
+// last one for so long already that nothing more can appear.
+func (c Changes) looksBack(last changeCursor, begun time.Time) bool {
+	return c.Lookback > 0 && begun.Sub(last.Looked) >= c.LookbackEvery && last.Looked.Sub(last.Seen) <= c.Lookback
 }
 
 type changePass struct {
 	feed  Changes
 	begun time.Time
+	looks bool         // it begins further back than Overlap
 	last  changeCursor // the last record that was seen, by an earlier pass or this one
 	next  Since
 	read  bool // a page
@@ -142,7 +160,10 @@ func (p *changePass) Cursor() string {
 		// The pass ended where an earlier one did.
 		cursor.Settled = cursor.Settled || p.end && p.begun.Sub(cursor.Seen) > p.feed.Overlap
 	default:
-		cursor = changeCursor{UpdatedAt: p.next.UpdatedAt.UTC(), ID: p.next.ID, Seen: p.begun}
+		cursor = changeCursor{UpdatedAt: p.next.UpdatedAt.UTC(), ID: p.next.ID, Seen: p.begun, Looked: p.last.Looked}
+	}
+	if p.looks && p.end {
+		cursor.Looked = p.begun
 	}
 	if cursor.UpdatedAt.IsZero() {
 		return ""

@@ -110,12 +110,14 @@ func (f *flaky) Execute(ctx context.Context, r eventstore.Request) (eventstore.O
 }
 
 type bench struct {
-	t       *testing.T
-	store   *eventstore.Memory
-	faults  *flaky
-	table   *table
-	poller  *polling.Poller
-	rejects map[string]eventstore.Code
+	t      *testing.T
+	store  *eventstore.Memory
+	faults *flaky
+	table  *table
+	poller *polling.Poller
+
+	lookback time.Duration
+	rejects  map[string]eventstore.Code
 }
 
 const overlap = 5 * time.Second
@@ -141,7 +143,7 @@ func (b *bench) restart(maxPages int) {
 	b.t.Helper()
 	poller, err := polling.New(polling.Config{
 		Feed: source.ERPProducts, Executor: b.faults, Reader: b.store, Lease: alone{},
-		Source: polling.Changes{Fetch: b.table.fetch, Overlap: overlap, Now: time.Now},
+		Source: polling.Changes{Fetch: b.table.fetch, Overlap: overlap, Lookback: b.lookback, LookbackEvery: time.Minute, Now: time.Now},
 		Now:    time.Now, Log: slog.New(slog.DiscardHandler), MaxPages: maxPages,
 		Rejects: func(_ context.Context, r polling.Reject) {
 			key := fmt.Sprintf("%s@%d", r.ID, r.Version)
@@ -281,6 +283,35 @@ func TestRecordsThatBecomeVisibleLateAreRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARecordThatIsVeryLateIsFoundByLookingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10)
+		b.lookback = 10 * time.Minute
+		b.restart(0)
+		follow := func(d time.Duration) {
+			for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Second) {
+				b.mustPoll()
+			}
+		}
+		rows, want := many(50, time.Now())
+		b.table.put(rows...)
+		follow(time.Minute)
+		for i, late := range []time.Duration{2 * time.Minute, 9 * time.Minute} {
+			id := fmt.Sprint("LATE", i)
+			b.table.put(row{id: id, at: time.Now().Add(-late), version: 1})
+			want[id] = 1
+			follow(65 * time.Second)
+			b.expect(want)
+		}
+		follow(15 * time.Minute)
+		b.table.reads, b.table.sent = 0, 0
+		follow(10 * time.Minute)
+		if b.table.sent != 0 || b.table.reads != 120 {
+			t.Errorf("%d records on %d pages were read of a feed where nothing happens", b.table.sent, b.table.reads)
+		}
+	})
 }
 
 func TestAStampOfTheFutureHidesNothing(t *testing.T) {

@@ -51,6 +51,12 @@ const (
 	DefaultPageSize = 1000
 )
 
+// Records may become visible up to lookback late, and are then found within lookbackEvery.
+const (
+	lookback      = 10 * time.Minute
+	lookbackEvery = time.Minute
+)
+
 // CodeRecordInvalid rejects a record that does not keep to the feed's contract.
 const CodeRecordInvalid eventstore.Code = "RECORD_INVALID"
 
@@ -94,7 +100,7 @@ func (cfg Config) poller(feed, path string, read func(json.RawMessage) polling.C
 			Fetch: func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
 				return cfg.fetch(ctx, path, since, read)
 			},
-			Overlap: cfg.Overlap, Now: cfg.Now,
+			Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
 		},
 		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects,
 		Log: cfg.Log, Metrics: cfg.Metrics, Now: cfg.Now, Interval: cfg.Interval,

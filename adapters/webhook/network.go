@@ -24,6 +24,13 @@ const (
 	handshakeTimeout = 3 * time.Second
 )
 
+// client follows no redirect: it would lead away from the address that was checked.
+func client(cfg Config) *http.Client {
+	return &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+}
+
 // transport connects to partners. It uses no proxy: behind one, the address that is checked would be the
 // proxy's.
 func transport(cfg Config) *http.Transport {

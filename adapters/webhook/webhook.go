@@ -94,9 +94,7 @@ func New(cfg Config) (*Sender, error) {
 	faults = append(faults, err)
 	s := &Sender{cfg: cfg, metrics: metrics, places: map[string]chan struct{}{}}
 	s.health.pause = cfg.LeaveAloneFor
-	s.client = &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
+	s.client = client(cfg)
 	return s, errors.Join(faults...)
 }
 

@@ -49,6 +49,12 @@ const (
 	DefaultShipmentPolls = 12
 )
 
+// Levels may become visible up to lookback late, and are then found within lookbackEvery.
+const (
+	lookback      = 10 * time.Minute
+	lookbackEvery = time.Minute
+)
+
 // CodeRecordInvalid rejects a record that does not keep to the feed's contract.
 const CodeRecordInvalid eventstore.Code = "RECORD_INVALID"
 
@@ -69,7 +75,7 @@ func New(cfg Config) (*Adapter, error) {
 		faults = append(faults, errors.New("wms: no caller"))
 	}
 	stock, err := cfg.poller(source.WMSStock, cfg.StockInterval, polling.Changes{
-		Fetch: cfg.fetchStock, Overlap: cfg.Overlap, Now: cfg.Now,
+		Fetch: cfg.fetchStock, Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
 	})
 	faults = append(faults, err)
 	shipments, err := cfg.poller(source.WMSShipments, cfg.ShipmentInterval, polling.Sequence{
