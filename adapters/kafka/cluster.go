@@ -13,15 +13,18 @@ var protocolVersion = sarama.V4_0_0_0
 
 const (
 	dialTimeout      = 5 * time.Second
-	networkTimeout   = 15 * time.Second // a request without an answer is given up after it
+	networkTimeout   = 10 * time.Second // a request without an answer is given up after it
+	ackTimeout       = 5 * time.Second  // how long a broker waits for its in-sync replicas
 	adminTimeout     = 15 * time.Second
 	metadataRetries  = 5
 	metadataBackoff  = 100 * time.Millisecond
-	metadataInterval = time.Minute // how late a new partition may be noticed
+	metadataTimeout  = 10 * time.Second // all retries together
+	metadataInterval = time.Minute      // how late a new partition may be noticed
 
 	heartbeatInterval = 500 * time.Millisecond
 	sessionTimeout    = 10 * time.Second
 	rebalanceTimeout  = 30 * time.Second
+	joinTimeout       = rebalanceTimeout + 5*time.Second // joining is answered when every member has joined
 	commitInterval    = 500 * time.Millisecond
 	joinBackoff       = 500 * time.Millisecond
 
@@ -72,6 +75,7 @@ func (c Cluster) config() *sarama.Config {
 	s.Metadata.Full = false
 	s.Metadata.AllowAutoTopicCreation = false
 	s.Metadata.Retry.Max, s.Metadata.Retry.Backoff = metadataRetries, metadataBackoff
+	s.Metadata.Timeout = metadataTimeout
 	s.Metadata.RefreshFrequency = metadataInterval
 	return s
 }
@@ -83,7 +87,7 @@ func (c Cluster) producerConfig(maxRecordBytes int) *sarama.Config {
 	s.Net.MaxOpenRequests = 1
 	s.Producer.Idempotent = true
 	s.Producer.RequiredAcks = sarama.WaitForAll
-	s.Producer.Timeout = networkTimeout
+	s.Producer.Timeout = ackTimeout
 	s.Producer.MaxMessageBytes = maxRecordBytes
 	s.Producer.Partitioner = sarama.NewMurmur2Partitioner
 	s.Producer.Retry.Max = produceRetries
@@ -108,6 +112,7 @@ func produceBackoff(retries, _ int) time.Duration {
 // marked.
 func (c Cluster) groupConfig() *sarama.Config {
 	s := c.config()
+	s.Net.ReadTimeout = joinTimeout
 	group := &s.Consumer.Group
 	group.Heartbeat.Interval = heartbeatInterval
 	group.Session.Timeout = sessionTimeout

@@ -45,30 +45,64 @@ func undecodable(format string, args ...any) error {
 	return eventstore.MarkPermanent(fmt.Errorf("%w: %w", ErrUndecodable, fmt.Errorf(format, args...)))
 }
 
-// headerList builds headers; an empty value is left out.
-type headerList []sarama.RecordHeader
+const (
+	maxOwnHeaders = 16
+	headerText    = 512 // bytes that names and values of a usual record take together
+)
 
-func (h *headerList) add(name, value string) {
-	if value != "" {
-		*h = append(*h, sarama.RecordHeader{Key: []byte(name), Value: []byte(value)})
+// headerList builds headers; an empty value is left out. Their text shares one buffer.
+type headerList struct {
+	list []sarama.RecordHeader
+	text []byte
+}
+
+func newHeaders(foreign int) headerList {
+	return headerList{list: make([]sarama.RecordHeader, 0, maxOwnHeaders+foreign), text: make([]byte, 0, headerText)}
+}
+
+func (h *headerList) add(name string, value ...string) {
+	text := h.text
+	text = append(text, name...)
+	key := text[len(h.text):len(text):len(text)]
+	before := len(text)
+	for _, part := range value {
+		text = append(text, part...)
 	}
+	h.put(key, text, before)
 }
 
 func (h *headerList) addInt(name string, value int64) {
-	*h = append(*h, sarama.RecordHeader{Key: []byte(name), Value: strconv.AppendInt(nil, value, 10)})
+	text := append(h.text, name...)
+	key := text[len(h.text):len(text):len(text)]
+	before := len(text)
+	h.put(key, strconv.AppendInt(text, value, 10), before)
 }
 
-const maxOwnHeaders = 16
+func (h *headerList) addTime(name string, at time.Time) {
+	text := append(h.text, name...)
+	key := text[len(h.text):len(text):len(text)]
+	before := len(text)
+	h.put(key, at.UTC().AppendFormat(text, time.RFC3339Nano), before)
+}
+
+// put takes the value from the end of the text.
+func (h *headerList) put(key, text []byte, before int) {
+	if len(text) == before {
+		return
+	}
+	h.list = append(h.list, sarama.RecordHeader{Key: key, Value: text[before:len(text):len(text)]})
+	h.text = text
+}
 
 // EncodeRecord gives an event as a record of the topic.
 func EncodeRecord(topic string, record eventstore.Record) *sarama.ProducerMessage {
-	headers := make(headerList, 0, maxOwnHeaders)
+	headers := newHeaders(0)
 	headers.add(headerSpecVersion, specVersion)
 	headers.add(headerID, record.ID)
 	headers.add(headerType, record.Type)
 	headers.add(headerSource, source)
-	headers.add(headerSubject, record.Stream.String())
-	headers.add(headerTime, record.RecordedAt.UTC().Format(time.RFC3339Nano))
+	headers.add(headerSubject, record.Stream.Category, "/", record.Stream.Key)
+	headers.addTime(headerTime, record.RecordedAt)
 	headers.add(headerContentType, contentType)
 	headers.add(headerCorrelationID, record.Meta.CorrelationID)
 	headers.add(headerCausationID, record.Meta.CausationID)
@@ -82,19 +116,19 @@ func EncodeRecord(topic string, record eventstore.Record) *sarama.ProducerMessag
 		Topic:   topic,
 		Key:     sarama.StringEncoder(record.Stream.Key),
 		Value:   sarama.ByteEncoder(record.Data),
-		Headers: headers,
+		Headers: headers.list,
 	}
 }
 
 // EncodeState gives a state as a record of the topic; the state of a deleted stream is a tombstone,
 // which still tells its position.
 func EncodeState(topic string, state eventstore.StateRecord) *sarama.ProducerMessage {
-	headers := make(headerList, 0, maxOwnHeaders)
+	headers := newHeaders(0)
 	headers.add(headerSpecVersion, specVersion)
 	headers.add(headerID, state.Stream.String()+"@"+strconv.FormatInt(state.Version, 10))
-	headers.add(headerType, state.Stream.Category+stateSuffix)
+	headers.add(headerType, state.Stream.Category, stateSuffix)
 	headers.add(headerSource, source)
-	headers.add(headerSubject, state.Stream.String())
+	headers.add(headerSubject, state.Stream.Category, "/", state.Stream.Key)
 	headers.add(headerContentType, contentType)
 	headers.add(headerOwner, state.Owner)
 	headers.addInt(headerStreamVersion, state.Version)
@@ -102,7 +136,7 @@ func EncodeState(topic string, state eventstore.StateRecord) *sarama.ProducerMes
 	message := &sarama.ProducerMessage{
 		Topic:   topic,
 		Key:     sarama.StringEncoder(state.Stream.Key),
-		Headers: headers,
+		Headers: headers.list,
 	}
 	if state.State != nil {
 		message.Value = sarama.ByteEncoder(state.State)

@@ -113,25 +113,25 @@ func (d *deadLetters) close() {
 // values taken out.
 func (d *deadLetters) letter(record *sarama.ConsumerMessage, why cause) *sarama.ProducerMessage {
 	value, redacted := d.redact(record)
-	headers := make(headerList, 0, len(record.Headers)+maxOwnHeaders)
+	headers := newHeaders(len(record.Headers))
 	for _, header := range record.Headers {
 		if !strings.HasPrefix(string(header.Key), ownHeaderPrefix) {
-			headers = append(headers, *header)
+			headers.list = append(headers.list, *header)
 		}
 	}
 	headers.add(headerConsumer, why.consumer)
 	headers.add(headerOriginTopic, record.Topic)
 	headers.addInt(headerOriginPartition, int64(record.Partition))
 	headers.addInt(headerOriginOffset, record.Offset)
-	headers.add(headerOriginTime, record.Timestamp.UTC().Format(time.RFC3339Nano))
+	headers.addTime(headerOriginTime, record.Timestamp)
 	headers.addInt(headerAttempt, int64(why.attempt))
-	headers.add(headerFirstFailure, why.firstFailure.UTC().Format(time.RFC3339Nano))
+	headers.addTime(headerFirstFailure, why.firstFailure)
 	headers.add(headerErrorClass, why.class)
 	headers.add(headerError, boundedText(why.err.Error(), maxErrorText))
-	headers.add(headerDue, why.due.UTC().Format(time.RFC3339Nano))
+	headers.addTime(headerDue, why.due)
 	headers.add(headerRedacted, strings.Join(redacted, ","))
 
-	message := &sarama.ProducerMessage{Topic: d.topics.DLQ(why.consumer), Headers: headers}
+	message := &sarama.ProducerMessage{Topic: d.topics.DLQ(why.consumer), Headers: headers.list}
 	if record.Key != nil {
 		message.Key = sarama.ByteEncoder(record.Key)
 	}

@@ -57,6 +57,7 @@ func failAll(messages []*sarama.ProducerMessage, err error) []failure {
 	return failed
 }
 
+// connect makes the connection in ctx's time, though the client's own attempts may take longer.
 func (p *producer) connect(ctx context.Context) error {
 	if p.async != nil {
 		return nil
@@ -64,12 +65,30 @@ func (p *producer) connect(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	async, err := sarama.NewAsyncProducer(p.cluster.Brokers, p.cluster.producerConfig(p.maxRecordBytes))
-	if err != nil {
-		return fmt.Errorf("connect producer: %w", err)
+	type attempt struct {
+		async sarama.AsyncProducer
+		err   error
 	}
-	p.async = async
-	return nil
+	made := make(chan attempt, 1)
+	go func() {
+		async, err := sarama.NewAsyncProducer(p.cluster.Brokers, p.cluster.producerConfig(p.maxRecordBytes))
+		made <- attempt{async, err}
+	}()
+	select {
+	case result := <-made:
+		if result.err != nil {
+			return fmt.Errorf("connect producer: %w", result.err)
+		}
+		p.async = result.async
+		return nil
+	case <-ctx.Done():
+		go func() {
+			if late := <-made; late.err == nil {
+				_ = late.async.Close()
+			}
+		}()
+		return ctx.Err()
+	}
 }
 
 // exchange feeds the producer and collects its results in one loop. When ctx is done it sends nothing

@@ -110,9 +110,9 @@ func (e *Env) config() *sarama.Config {
 	config.ClientID = e.Cluster.ClientID
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
-	config.Producer.MaxMessageBytes = 16 << 20
 	config.Producer.Partitioner = sarama.NewMurmur2Partitioner
 	config.Consumer.Return.Errors = true
+	config.Consumer.MaxWaitTime = 20 * time.Millisecond // closing waits for the fetch that is under way
 	return config
 }
 

@@ -25,10 +25,6 @@ var relayTrials = []trial{
 	{"a second relay stands by until the first stops", secondRelayStandsBy},
 }
 
-var restartTrials = []trial{
-	{"relay survives a broker restart without loss", relaySurvivesRestart},
-}
-
 // startRelay runs a relay until the test ends or stop is called.
 func startRelay(t *testing.T, env *kafkatest.Env, known *eventstore.Registry, log kafka.Log) (stop func()) {
 	t.Helper()
@@ -289,30 +285,5 @@ func secondRelayStandsBy(t *testing.T, env *kafkatest.Env) {
 	}
 	if len(versions) != 20 {
 		t.Errorf("published versions %v, want 1..20 once: the first stopped cleanly", versions)
-	}
-}
-
-func relaySurvivesRestart(t *testing.T, env *kafkatest.Env) {
-	known := ensure(t, env, kafka.Settings{Partitions: 2})
-	log := newLog()
-	startRelay(t, env, known, log)
-	const before, after = 300, 600
-	for version := int64(1); version <= before; version++ {
-		log.commit(placedEvent("o1", version))
-	}
-	env.Stop(t)
-	for version := int64(before + 1); version <= after; version++ {
-		log.commit(placedEvent("o1", version))
-	}
-	env.Start(t)
-	waitRelayed(t, log)
-	seen := map[int64]bool{}
-	last := int64(0)
-	for _, record := range decodeAll(t, env.ReadAll(t, env.Topics.Events("order"))) {
-		seen[record.Version] = true
-		last = record.Version
-	}
-	if len(seen) != after || last != after {
-		t.Errorf("%d of %d events published, the last is %d", len(seen), after, last)
 	}
 }

@@ -61,7 +61,7 @@ type (
 	}
 )
 
-func registry(t *testing.T) *eventstore.Registry {
+func registry(t testing.TB) *eventstore.Registry {
 	t.Helper()
 	type order struct{ Lines int }
 	type stock struct{ OnHand int }
