@@ -98,7 +98,7 @@ func (p *Poller) repeat(ctx context.Context) error {
 		}
 		pause(ctx, p.cfg.Interval-p.cfg.Now().Sub(begun))
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 func pause(ctx context.Context, wait time.Duration) {

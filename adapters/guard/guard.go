@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -65,6 +66,12 @@ func (f *Fault) Error() string {
 }
 
 func (f *Fault) Unwrap() error { return f.Err }
+
+// MayHaveArrived is false when the system certainly never got the request, as its last attempt sent it.
+func (f *Fault) MayHaveArrived() bool {
+	connection, is := errors.AsType[*net.OpError](f.Err)
+	return f.Outcome != Busy && !(is && connection.Op == "dial")
+}
 
 // Config of one guard.
 type Config struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -169,7 +170,7 @@ func TestBulkhead(t *testing.T) {
 	t.Run("callers wait for a place, in order and not for ever", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &system{answers: list(slow(700 * time.Millisecond))}
-			g, seen := guardOf(t, s, func(s *guard.Settings) { s.Concurrency = 2 })
+			g, seen := guardOf(t, s, func(s *guard.Settings) { s.Concurrency, s.QueueWait = 2, time.Second })
 			var done sync.WaitGroup
 			var busy atomic.Int32
 			for range 6 {
@@ -212,6 +213,32 @@ func TestBulkhead(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestAFaultTellsWhetherTheRequestMayHaveArrived(t *testing.T) {
+	refused := func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	}
+	cases := map[string]struct {
+		answer  func(*http.Request) (*http.Response, error)
+		arrived bool
+	}{
+		"no connection":    {refused, false},
+		"a cut connection": {cutOff, true},
+		"silence":          {silent, true},
+		"a failure":        {says(500, "application/json", "{}"), true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, _ := guardOf(t, &system{answers: list(c.answer)}, nil)
+				_, err := g.Call(request(t, t.Context(), "POST"), nil)
+				if fault, is := errors.AsType[*guard.Fault](err); !is || fault.MayHaveArrived() != c.arrived {
+					t.Errorf("error %v, want arrived %v", err, c.arrived)
+				}
+			})
+		})
+	}
 }
 
 func TestOwnCancellationIsNoFailure(t *testing.T) {

@@ -23,7 +23,7 @@ type Settings struct {
 func Defaults(concurrency int) Settings {
 	return Settings{
 		Concurrency:   concurrency,
-		QueueWait:     time.Second,
+		QueueWait:     5 * time.Second,
 		Timeout:       2 * time.Second,
 		Attempts:      3,
 		Waits:         [3]time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second},

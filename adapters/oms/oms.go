@@ -215,6 +215,9 @@ func (a *Adapter) post(ctx context.Context, request order.RegistrationRequested)
 	var answer registration
 	status, err := a.cfg.Caller.Call(posted, &answer)
 	switch {
+	case err != nil && !mayHaveArrived(err):
+		a.open.settled(request.OrderID)
+		return "", fmt.Errorf("post: %w", err)
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", ErrUnsettled, err)
 	case status == http.StatusConflict:
@@ -227,6 +230,16 @@ func (a *Adapter) post(ctx context.Context, request order.RegistrationRequested)
 		return "", fmt.Errorf("%w: %w", ErrUnsettled, err)
 	}
 	return answer.OMSID, nil
+}
+
+// mayHaveArrived tells whether a call that failed may have done its work. Only the caller's own word that
+// it was never sent counts.
+func mayHaveArrived(err error) bool {
+	var fault interface {
+		error
+		MayHaveArrived() bool
+	}
+	return !errors.As(err, &fault) || fault.MayHaveArrived()
 }
 
 // refusal sorts an answer that is no success. What is wrong with this order stays wrong; what is wrong

@@ -181,6 +181,45 @@ func TestASlowRegistrationIsNotPostedAgainWhileItMayBeAtWork(t *testing.T) {
 	})
 }
 
+// unsent fails like a guard that could not send.
+type unsent struct{}
+
+func (unsent) Error() string        { return "no connection" }
+func (unsent) MayHaveArrived() bool { return false }
+
+// firstPost is a Caller whose first POST is never sent.
+type firstPost struct {
+	oms.Caller
+	tried *atomic.Bool
+}
+
+func (f firstPost) Call(r *http.Request, answer any) (int, error) {
+	if r.Method == http.MethodPost && f.tried.CompareAndSwap(false, true) {
+		return 0, unsent{}
+	}
+	return f.Caller.Call(r, answer)
+}
+
+func TestAPostThatWasNeverSentIsSentAtOnceTheNextTime(t *testing.T) {
+	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
+		record := b.confirmed("o1")
+		adapter, err := oms.New(oms.Config{
+			URL: "http://oms", Caller: firstPost{b.Guard("oms", b.handler), new(atomic.Bool)},
+			Executor: b.Store, Reader: b.Store, Registry: b.Registry, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := adapter.Handle(t.Context(), record); err == nil || errors.Is(err, oms.ErrUnsettled) {
+			t.Errorf("error %v", err)
+		}
+		if err := adapter.Handle(t.Context(), record); err != nil {
+			t.Error(err)
+		}
+		b.expectRegisteredOnce("o1")
+	})
+}
+
 func TestAnOutageIsOutlastedAndTheOrderRegisteredOnce(t *testing.T) {
 	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
 		record := b.confirmed("o1")
