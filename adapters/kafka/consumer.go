@@ -30,10 +30,10 @@ type Consumer struct {
 // Policy is the ladder that a failing record climbs. The steps beyond the immediate ones go through
 // retry topics; without tiers a transient failure comes again in its lane, ever more slowly.
 type Policy struct {
-	Tries       int           // in a row, transient failures only: 3
-	TriesWithin time.Duration // no further try starts after it: 2 s
-	Timeout     time.Duration // of each try: 10 s
-	Tiers       []time.Duration
+	Tries       int             // in a row, transient failures only: 3
+	TriesWithin time.Duration   // no further try starts after it: 2 s
+	Timeout     time.Duration   // of each try: 10 s
+	Tiers       []time.Duration // delays of the retry topics; none are served yet, so it must be empty
 }
 
 // DefaultPolicy is that of event consumers.
@@ -78,6 +78,8 @@ func (c ConsumeConfig) validate(consumers []Consumer) error {
 			faults = append(faults, fmt.Errorf("consumer %q: a name, a topic and a handler are needed", consumer.Name))
 		case seen[consumer.Name]:
 			faults = append(faults, fmt.Errorf("consumer %q is given twice", consumer.Name))
+		case len(consumer.Policy.Tiers) > 0:
+			faults = append(faults, fmt.Errorf("consumer %q: retry topics are not served", consumer.Name))
 		}
 		seen[consumer.Name] = true
 	}

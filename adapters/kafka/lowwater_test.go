@@ -17,14 +17,14 @@ func TestLowWaterNeverPassesAnUnfinishedOffset(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"follow": func(t *rapid.T) {
 				if w.full() {
-					t.Skip("full")
+					return
 				}
 				next += rapid.Int64Range(1, 5).Draw(t, "hole")
 				unfinished[w.follow(next)] = next
 			},
 			"finish": func(t *rapid.T) {
 				if len(unfinished) == 0 {
-					t.Skip("nothing to finish")
+					return
 				}
 				seqs := make([]uint64, 0, len(unfinished))
 				for seq := range unfinished {

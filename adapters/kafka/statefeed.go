@@ -52,7 +52,8 @@ func (f StateFeed) validate() error {
 
 // Run feeds handle until ctx is done. Offsets are committed after handle returned nil; on an error the
 // same batch comes again, after a bounded backoff, and is never skipped. A record that is no state goes
-// to the DLQ of the group. handle must bear repeats: it compares positions.
+// to the DLQ of the group. handle must bear repeats (it compares positions) and must not keep the batch,
+// which is used again.
 func (f StateFeed) Run(ctx context.Context, handle func(ctx context.Context, batch []eventstore.StateRecord) error) error {
 	f = f.withDefaults()
 	if err := f.validate(); err != nil {
