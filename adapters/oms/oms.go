@@ -87,10 +87,17 @@ func (a *Adapter) Handle(ctx context.Context, record eventstore.Record) error {
 	if err != nil {
 		return eventstore.MarkPermanent(fmt.Errorf("oms: %w", err))
 	}
-	request, is := event.(order.RegistrationRequested)
-	if !is {
-		return eventstore.MarkPermanent(fmt.Errorf("oms: %s is no command to the OMS", record.Type))
+	switch wanted := event.(type) {
+	case order.RegistrationRequested:
+		return a.carryOut(ctx, record, wanted)
+	case order.DeregistrationRequested:
+		return a.deregister(ctx, record, wanted)
 	}
+	return eventstore.MarkPermanent(fmt.Errorf("oms: %s is no command to the OMS", record.Type))
+}
+
+// carryOut registers the order and records the OMS's id of it.
+func (a *Adapter) carryOut(ctx context.Context, record eventstore.Record, request order.RegistrationRequested) error {
 	wanted, err := a.stillWanted(ctx, request.OrderID)
 	if err != nil || !wanted {
 		return err

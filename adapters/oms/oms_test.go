@@ -347,3 +347,50 @@ func TestAForeignCommandIsPermanentlyRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestACancelledOrderIsTakenOffTheRegistry(t *testing.T) {
+	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
+		if err := b.adapter.Handle(t.Context(), b.confirmed("o1")); err != nil {
+			t.Fatal(err)
+		}
+		b.Execute(order.Cancel{OrderID: "o1", Reason: order.CancelledByPartner})
+		for range 2 { // a redelivery is harmless
+			if err := b.adapter.Handle(t.Context(), b.Last("order.deregistration_requested")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.registrations(); len(got) != 1 || got[0].Status != "cancelled" {
+			t.Errorf("registrations %+v", got)
+		}
+	})
+}
+
+func TestACancellationOfAnUnregisteredOrderAsksForNothing(t *testing.T) {
+	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
+		b.confirmed("o1")
+		b.Execute(order.Cancel{OrderID: "o1", Reason: order.CancelledByPartner})
+		if err := b.adapter.Handle(t.Context(), b.Last("order.deregistration_requested")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACancellationThatTheWarehouseOvertookIsForAPerson(t *testing.T) {
+	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
+		if err := b.adapter.Handle(t.Context(), b.confirmed("o1")); err != nil {
+			t.Fatal(err)
+		}
+		b.Execute(order.Cancel{OrderID: "o1", Reason: order.CancelledByPartner})
+		b.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			b.registry.Handler().ServeHTTP(w, r)
+		})
+		err := b.adapter.Handle(t.Context(), b.Last("order.deregistration_requested"))
+		if !errors.Is(err, oms.ErrShipping) || eventstore.Classify(err) != eventstore.Permanent {
+			t.Errorf("error %v", err)
+		}
+	})
+}

@@ -17,6 +17,16 @@ var cancelled = eventstore.Define("order.cancelled", func(s *State, e WasCancell
 	s.Status, s.Reason, s.UpdatedAt = Cancelled, e.Reason, e.At
 }, eventstore.Doc("The order was cancelled and its units were given back."))
 
+// DeregistrationRequested asks the OMS adapter to take a cancelled order off the registry, so that the
+// warehouse does not ship it.
+type DeregistrationRequested struct {
+	OrderID string    `json:"orderId"`
+	At      time.Time `json:"at"`
+}
+
+var deregistrationRequested = eventstore.Define("order.deregistration_requested", func(*State, DeregistrationRequested) {},
+	eventstore.Doc("Command to the OMS: cancel the order, if it was registered."), eventstore.CommandTo("oms"))
+
 // Cancel cancels an order and gives its units back. It is allowed until dispatch, and repeating it
 // changes nothing.
 type Cancel struct {
@@ -47,5 +57,9 @@ func (c Cancel) Decide(u *eventstore.Unit) (any, error) {
 	} else {
 		reservation.Release(u, c.OrderID, string(c.Reason))
 	}
-	return Aggregate.Append(u, c.OrderID, WasCancelled{Reason: c.Reason, At: u.Now()}), nil
+	events := []any{WasCancelled{Reason: c.Reason, At: u.Now()}}
+	if state.Status == Confirmed { // the OMS knows it, or will when it comes to the command before this one
+		events = append(events, DeregistrationRequested{OrderID: c.OrderID, At: u.Now()})
+	}
+	return Aggregate.Append(u, c.OrderID, events...), nil
 }

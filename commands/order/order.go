@@ -78,7 +78,7 @@ var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 	Name:      "order",
 	Published: true,
 	Owner:     func(s *State) string { return s.Partner },
-	Events:    []eventstore.Definition[State]{placed, confirmed, registrationRequested, registered, dispatched, delivered, cancelled},
+	Events:    []eventstore.Definition[State]{placed, confirmed, registrationRequested, registered, dispatched, delivered, cancelled, deregistrationRequested},
 })
 
 // Refusals of orders.
