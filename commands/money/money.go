@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -28,8 +27,12 @@ var (
 	ErrMixed     = errors.New("amounts of different currencies")
 )
 
-// maxDigits bounds an amount's text; int64 holds 18 digits for certain.
-const maxDigits = 18
+// maxDigits bounds an amount's text; int64 holds 18 digits for certain. maxMinor bounds what arithmetic
+// may give, so that every amount that can be written can be read.
+const (
+	maxDigits = 18
+	maxMinor  = 999_999_999_999_999_999
+)
 
 // Parse reads a decimal such as "19.90" or "-3".
 func Parse(amount, currency string) (Money, error) {
@@ -91,7 +94,7 @@ func (m Money) String() string { return m.Amount() + " " + m.Currency }
 func (m Money) Times(quantity int64) (Money, error) {
 	negative := (m.Minor < 0) != (quantity < 0)
 	high, low := bits.Mul64(magnitude(m.Minor), magnitude(quantity))
-	if high != 0 || low > math.MaxInt64 {
+	if high != 0 || low > maxMinor {
 		return Money{}, ErrOverflow
 	}
 	product := int64(low)
@@ -117,7 +120,7 @@ func (m Money) Plus(other Money) (Money, error) {
 		return Money{}, ErrMixed
 	}
 	sum := m.Minor + other.Minor
-	if (sum > m.Minor) != (other.Minor > 0) {
+	if magnitude(m.Minor) > maxMinor || magnitude(other.Minor) > maxMinor || magnitude(sum) > maxMinor {
 		return Money{}, ErrOverflow
 	}
 	return Money{Minor: sum, Currency: m.Currency}, nil

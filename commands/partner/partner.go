@@ -106,8 +106,11 @@ const CodeInvalid eventstore.Code = "PARTNER_INVALID"
 // CodeUnknown refuses a partner that is not set up.
 const CodeUnknown eventstore.Code = "PARTNER_UNKNOWN"
 
-// maxDiscounts bounds a policy.
-const maxDiscounts = 1000
+// Bounds of a policy. maxUnits keeps its arithmetic from overflowing.
+const (
+	maxDiscounts = 1000
+	maxUnits     = 1 << 50
+)
 
 // Configure sets a partner up or changes it.
 type Configure struct{ Partner State }
@@ -138,7 +141,7 @@ func (s State) problems() []eventstore.Problem {
 	complain(s.Tier != "bronze" && s.Tier != "silver" && s.Tier != "gold", "/tier", "a tier is bronze, silver or gold")
 	complain(!price.ValidList(s.Policy.PriceList), "/policy/priceList", "the price list's name is not valid")
 	complain(!knownCurrency, "/policy/currency", "unknown ISO 4217 currency")
-	complain(s.Policy.SafetyBuffer < 0, "/policy/safetyBuffer", "a safety buffer is not negative")
+	complain(s.Policy.SafetyBuffer < 0 || s.Policy.SafetyBuffer > maxUnits, "/policy/safetyBuffer", "a safety buffer is neither negative nor beyond every stock")
 	complain(s.Policy.VisibleCap < 0, "/policy/visibleCap", "a cap is not negative")
 	complain(len(s.Policy.Discounts) > maxDiscounts, "/policy/discounts", "there are too many discounts")
 	for _, discount := range s.Policy.Discounts {

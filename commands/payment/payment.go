@@ -1,12 +1,15 @@
 // Package payment is the charge of one order and its refund.
 //
 //	REQUESTED ──► APPROVED ──► REFUND_REQUESTED ──► REFUNDED
-//	    │
-//	    └───────► REJECTED
+//	    │             ▲
+//	    └─► REJECTED ─┘
 //
 // What the gateway says decides nothing by itself: a report counts only where the table above has an
 // arrow for it. A repeated report changes nothing; one that contradicts what is known (another amount,
-// another charge, an approval after a rejection) is kept as payment.anomaly for a person to look at.
+// another charge, approval and rejection of one charge) is kept as payment.anomaly for a person to look
+// at. An approval counts even after a rejection, because it says that money was taken: whichever of the
+// two came first, the payment ends as approved, and the fulfilment gives the money back if the order is
+// no more.
 package payment
 
 import (

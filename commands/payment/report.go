@@ -2,6 +2,7 @@ package payment
 
 import (
 	"fmt"
+	"strings"
 
 	"andes/commands/money"
 	"andes/eventstore"
@@ -73,6 +74,9 @@ func (c Report) charge(u *eventstore.Unit, state State, event any) {
 		Aggregate.Append(u, c.OrderID, event)
 		return
 	}
+	if state.Status == Rejected && c.Kind == ChargeApproved {
+		Aggregate.Append(u, c.OrderID, event)
+	}
 	for _, status := range settledAs[c.Kind] {
 		if state.Status == status && state.ChargeID == c.ChargeID {
 			return
@@ -98,5 +102,5 @@ func (c Report) keepAnomaly(u *eventstore.Unit, state State, detail string) {
 }
 
 func clip(text string) string {
-	return text[:min(len(text), maxText)]
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }

@@ -92,9 +92,8 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 		return nil, nil
 	}
 	if c.Removed {
-		if version > 0 && !known.Removed {
-			Aggregate.Append(u, key, Removed{SourceVersion: c.SourceVersion, At: c.At})
-		}
+		// Also of a price that was never set: its version keeps out an older price that comes late.
+		Aggregate.Append(u, key, Removed{SourceVersion: c.SourceVersion, At: c.At})
 		return nil, nil
 	}
 	amount, err := money.Parse(c.Amount, c.Currency)

@@ -93,15 +93,15 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if version > 0 && c.SourceVersion <= known.SourceVersion {
 		return nil, nil
 	}
-	switch {
-	case c.Removed && (version == 0 || known.Removed):
-	case c.Removed:
+	if c.Removed {
+		// Also of a product that was never described: its version keeps out an older description that
+		// comes late.
 		Aggregate.Append(u, c.SKU, Removed{SourceVersion: c.SourceVersion, At: c.At})
-	default:
-		Aggregate.Append(u, c.SKU, Described{
-			SKU: c.SKU, Name: c.Name, Segment: c.Segment, Attributes: maps.Clone(c.Attributes),
-			SourceVersion: c.SourceVersion, At: c.At,
-		})
+		return nil, nil
 	}
+	Aggregate.Append(u, c.SKU, Described{
+		SKU: c.SKU, Name: c.Name, Segment: c.Segment, Attributes: maps.Clone(c.Attributes),
+		SourceVersion: c.SourceVersion, At: c.At,
+	})
 	return nil, nil
 }

@@ -162,7 +162,8 @@ func giveBack(u *eventstore.Unit, orderID string) bool {
 }
 
 // Consume takes the units as dispatched, once. stockVersions are the WMS's versions of each SKU's stock
-// after it took the units off.
+// after it took the units off; without one, the units count as not yet taken off until the next level
+// comes, for units sold twice are worse than units sold late.
 func Consume(u *eventstore.Unit, orderID string, stockVersions map[string]int64) {
 	state, _ := Aggregate.Load(u, orderID)
 	if state.Status != Held {
@@ -170,8 +171,13 @@ func Consume(u *eventstore.Unit, orderID string, stockVersions map[string]int64)
 	}
 	prefetch(u, state)
 	for _, line := range state.Lines {
+		version, told := stockVersions[line.SKU]
+		if !told {
+			level, _ := stock.Aggregate.Load(u, line.SKU)
+			version = level.SourceVersion + 1
+		}
 		stock.Aggregate.Append(u, line.SKU, stock.Shipped{
-			OrderID: orderID, Quantity: line.Quantity, StockVersion: stockVersions[line.SKU], At: u.Now(),
+			OrderID: orderID, Quantity: line.Quantity, StockVersion: version, At: u.Now(),
 		})
 	}
 	Aggregate.Append(u, orderID, UnitsConsumed{At: u.Now()})
