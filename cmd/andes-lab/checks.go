@@ -31,7 +31,7 @@ func (d *demo) check(ctx context.Context) {
 		{"webhooks: all verified; each order told placed and its end", d.checkWebhooks},
 		{"stock answered is what the warehouse has", d.checkStock},
 	}
-	sql, closeDB, err := openInvariants(ctx, d.cmd.Postgres)
+	sql, closeDB, err := openInvariants(ctx, d.cmd.Postgres, d.cmd.Schema)
 	if err != nil {
 		d.journal.broken("invariants in PostgreSQL: %v", err)
 	} else {

@@ -17,6 +17,7 @@ type demoCmd struct {
 	product
 	dataFlags
 	Postgres    string        `name:"postgres-url" env:"ANDES_POSTGRES_URL" help:"System of record, to check invariants in; without it those checks are left out."`
+	Schema      string        `name:"postgres-schema" env:"ANDES_POSTGRES_SCHEMA" default:"andes" help:"Schema of the system of record."`
 	Partner     string        `default:"demo" help:"Partner that sells."`
 	Day         string        `default:"2011-12-05" help:"First trading day to replay."`
 	Days        int           `default:"1" help:"How many days."`
@@ -90,6 +91,9 @@ func (c *demoCmd) prepare(ctx context.Context) (*demo, error) {
 	}
 	fmt.Printf("data      %s\n", set.Source)
 	fmt.Printf("replay    %s, %d day(s): %s\n", c.Day, c.Days, d.plan)
+	if err := ensurePartner(ctx, c.product.url(), c.Partner, "gold"); err != nil {
+		return nil, err
+	}
 	if d.channel, err = openChannel(ctx, c.product.url(), c.Partner, d.journal); err != nil {
 		return nil, err
 	}

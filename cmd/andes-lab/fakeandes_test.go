@@ -63,6 +63,7 @@ func newFakeAndes(t *testing.T, w *world.World, f faults) *fakeAndes {
 	a := &fakeAndes{t: t, faults: f, world: w, orders: map[string]*fakeOrder{}, byKey: map[string]string{}, reserved: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /dev/token", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]string{"access_token": "t"}) })
+	mux.HandleFunc("PUT /ops/partners/{id}", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]string{}) })
 	mux.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]any{"items": []any{}}) })
 	mux.HandleFunc("POST /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 201, map[string]string{"id": "s", "secret": fakeSecret})

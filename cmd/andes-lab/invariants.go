@@ -55,11 +55,17 @@ var invariants = []invariant{
 }
 
 // openInvariants makes checks of the queries; without a URL there are none.
-func openInvariants(ctx context.Context, url string) ([]check, func(), error) {
+func openInvariants(ctx context.Context, url, schema string) ([]check, func(), error) {
 	if url == "" {
 		return nil, func() {}, nil
 	}
-	db, err := pgx.Connect(ctx, url)
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, nil, fmt.Errorf("postgres URL: %w", err)
+	}
+	cfg.RuntimeParams["search_path"] = schema
+	cfg.RuntimeParams["default_transaction_read_only"] = "on"
+	db, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect: %w", err)
 	}

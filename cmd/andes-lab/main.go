@@ -14,11 +14,12 @@ import (
 )
 
 type cli struct {
-	Sim   simCmd   `cmd:"" help:"Run the ERP, WMS, OMS, payment gateway and a partner's webhook receiver until interrupted."`
-	Knobs knobsCmd `cmd:"" help:"Show a simulator's knobs, or turn some: andes-lab knobs erp latencyMs=300 outage=false"`
-	Demo  demoCmd  `cmd:"" help:"Sell real trading days through the partner API and check what came of it."`
-	Stats statsCmd `cmd:"" help:"Show a simulator's counters."`
-	Reset resetCmd `cmd:"" help:"Set a simulator's counters to zero; what it knows stays."`
+	Sim     simCmd     `cmd:"" help:"Run the ERP, WMS, OMS, payment gateway and a partner's webhook receiver until interrupted."`
+	Knobs   knobsCmd   `cmd:"" help:"Show a simulator's knobs, or turn some: andes-lab knobs erp latencyMs=300 outage=false"`
+	Demo    demoCmd    `cmd:"" help:"Sell real trading days through the partner API and check what came of it."`
+	Stats   statsCmd   `cmd:"" help:"Show a simulator's counters."`
+	Welcome welcomeCmd `cmd:"" help:"Set a partner up, wait for the first sync and print what to try."`
+	Reset   resetCmd   `cmd:"" help:"Set a simulator's counters to zero; what it knows stays."`
 }
 
 // addresses of the simulators, as the product knows them too.
