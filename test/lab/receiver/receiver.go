@@ -22,7 +22,7 @@ import (
 
 const (
 	maxDeliveries = 50_000
-	maxKeptBody   = 16 << 10
+	maxKeptBody   = 256 << 10
 	maxTypes      = 200
 )
 
