@@ -29,7 +29,9 @@ type Phase string
 //	                  └─────CLOSED◄────────────────────────────┘
 //
 // AWAITING_PAYMENT, SETTLING and REFUNDING ask the gateway again and again (payment-inquiry): a
-// fulfilment is never closed while it is unknown whether money was taken.
+// fulfilment is never closed while it is unknown whether money was taken. An order that is cancelled
+// before its payment is requested is CLOSED at once, without a charge. An approval that comes after a
+// rejection opens a CLOSED fulfilment again for the refund.
 const (
 	AwaitingPayment Phase = "AWAITING_PAYMENT"
 	Registering     Phase = "REGISTERING"
@@ -215,6 +217,7 @@ var fulfilmentTable = map[trigger]reaction{
 	{Fulfilling, "order.cancelled"}:       refund,
 	{Shipped, "order.delivered"}:          enter(Completed),
 	{Refunding, "payment.refunded"}:       enter(Closed),
+	{Closed, "payment.approved"}:          refundIfTaken,
 	{Refunding, paymentInquiry}:           askGateway(Refunding),
 }
 
@@ -235,6 +238,9 @@ func requestPayment(c fulfilmentStep, u *eventstore.Unit) (Phase, error) {
 	placed, ok := c.event.(order.Placed)
 	if !ok {
 		return "", fmt.Errorf("unexpected event %T", c.event)
+	}
+	if state, _ := order.Aggregate.Load(u, c.orderID); state.Status == order.Cancelled {
+		return Closed, nil
 	}
 	payment.Request(u, c.orderID, placed.Partner, placed.Total, placed.PaymentToken)
 	return AwaitingPayment, nil
@@ -258,6 +264,14 @@ func cancelFor(reason order.Reason, next Phase) reaction {
 func refund(c fulfilmentStep, u *eventstore.Unit) (Phase, error) {
 	payment.RequestRefund(u, c.orderID)
 	return Refunding, nil
+}
+
+// refundIfTaken: an approval that was settled long ago may be delivered again.
+func refundIfTaken(c fulfilmentStep, u *eventstore.Unit) (Phase, error) {
+	if state, _ := payment.Aggregate.Load(u, c.orderID); state.Status != payment.Approved {
+		return Closed, nil
+	}
+	return refund(c, u)
 }
 
 // askGateway asks and sets the next question, at doubling intervals.

@@ -9,6 +9,7 @@ package sagas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -66,17 +67,27 @@ func (d Deadlines) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, deadline := range due {
-		command, known := d.Reached[deadline.Saga]
-		if !known {
-			d.Logger.Error("deadline of an unknown saga", "deadline", deadline.ID())
-			continue
+		if err := d.tell(ctx, deadline); err != nil {
+			failed = append(failed, fmt.Errorf("deadline %s: %w", deadline.ID(), err))
 		}
-		meta := deadline.Meta
-		meta.Actor = deadline.Saga
-		if _, err := d.Executor.Execute(ctx, eventstore.Request{Command: command(deadline), Meta: meta}); err != nil {
-			return fmt.Errorf("deadline %s: %w", deadline.ID(), err)
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// tell hands one deadline to its process manager. One that fails does not hold up those behind it; it is
+// claimed again after its lease.
+func (d Deadlines) tell(ctx context.Context, deadline eventstore.Deadline) error {
+	command, known := d.Reached[deadline.Saga]
+	if !known {
+		return fmt.Errorf("there is no saga %q", deadline.Saga)
+	}
+	meta := deadline.Meta
+	meta.Actor = deadline.Saga
+	_, err := d.Executor.Execute(ctx, eventstore.Request{Command: command(deadline), Meta: meta})
+	return err
 }

@@ -102,6 +102,18 @@ func (s *Store) Events(t T, stream eventstore.Stream) []string {
 	return types
 }
 
+// Waiting gives the deadlines that are set, soonest first, and leaves them as they are.
+func (s *Store) Waiting(t T) []eventstore.Deadline {
+	t.Helper()
+	const ages, all = 100 * 365 * 24 * time.Hour, 1 << 30
+	// A lease that ends now keeps nobody from claiming them.
+	set, err := s.ClaimDue(context.Background(), s.Now.Add(ages), -ages, all)
+	if err != nil {
+		t.Fatalf("read the deadlines: %v", err)
+	}
+	return set
+}
+
 // State gives the state and the version of an aggregate.
 func State[S any](t T, s *Store, aggregate *eventstore.Aggregate[S], key string) (S, int64) {
 	t.Helper()
