@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"andes/test/lab/money"
-	"andes/test/lab/receiver"
 )
 
 const (
@@ -143,19 +142,6 @@ func (d *demo) checkRegistry(ctx context.Context) ([]string, error) {
 	return bad, nil
 }
 
-// orderOf finds the order that a webhook is about.
-func orderOf(d receiver.Delivery) string {
-	var body struct {
-		Data struct {
-			OrderID string `json:"orderId"`
-		} `json:"data"`
-	}
-	if decode(d.Body, &body) != nil {
-		return ""
-	}
-	return body.Data.OrderID
-}
-
 func (d *demo) checkWebhooks(ctx context.Context) ([]string, error) {
 	deliveries, err := d.lab.delivered(ctx, d.begun.deliveries)
 	if err != nil {
@@ -167,7 +153,7 @@ func (d *demo) checkWebhooks(ctx context.Context) ([]string, error) {
 		if !one.Verified {
 			bad = append(bad, fmt.Sprintf("delivery %d (%s, id %s) is not verified", one.Seq, one.Type, one.ID))
 		}
-		told[one.Type+"|"+orderOf(one)] = true
+		told[one.Type+"|"+one.OrderID] = true
 	}
 	for _, o := range d.journal.accepted() {
 		wanted := []string{"order.placed"}

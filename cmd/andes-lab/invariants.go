@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -82,5 +81,3 @@ func openInvariants(ctx context.Context, url, schema string) ([]check, func(), e
 	// The process ends soon; the server notices a connection that is gone.
 	return checks, func() { _ = db.Close(context.WithoutCancel(ctx)) }, nil
 }
-
-func decode(text []byte, v any) error { return json.Unmarshal(text, v) }

@@ -1,6 +1,6 @@
 // Package receiver simulates a partner's webhook endpoint. It verifies each
 // delivery as the Standard Webhooks specification asks, remembers the last
-// 50,000, and counts repeats by webhook-id.
+// 50,000 (fewer if they are long), and counts repeats by webhook-id.
 package receiver
 
 import (
@@ -23,6 +23,7 @@ import (
 const (
 	maxDeliveries = 50_000
 	maxKeptBody   = 256 << 10
+	maxRingBytes  = 128 << 20 // of all bodies kept
 	maxTypes      = 200
 )
 
@@ -52,6 +53,8 @@ type Delivery struct {
 	Seq           int64           `json:"seq"`
 	ID            string          `json:"id"`
 	Type          string          `json:"type"`
+	OrderID       string          `json:"orderId,omitempty"`  // data.orderId of the body
+	Sequence      int64           `json:"sequence,omitempty"` // of the body
 	Path          string          `json:"path"`
 	Timestamp     string          `json:"timestamp"` // webhook-timestamp as sent
 	ReceivedAt    string          `json:"receivedAt"`
@@ -76,6 +79,7 @@ type Sim struct {
 	mu       sync.Mutex
 	seq      int64
 	ring     []Delivery     // oldest first
+	bytes    int            // of the bodies in it
 	accepted map[string]int // verified and answered 2xx, by id; only ids in the ring
 	counts   Counters
 }
@@ -121,7 +125,7 @@ func (s *Sim) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts = Counters{ByType: map[string]int64{}}
-	s.ring = nil
+	s.ring, s.bytes = nil, 0
 	clear(s.accepted)
 }
 
@@ -147,10 +151,14 @@ func (s *Sim) receive(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var head struct {
-		Type string `json:"type"`
+		Type     string `json:"type"`
+		Sequence int64  `json:"sequence"`
+		Data     struct {
+			OrderID string `json:"orderId"`
+		} `json:"data"`
 	}
 	if json.Unmarshal(body, &head) == nil {
-		d.Type = head.Type
+		d.Type, d.Sequence, d.OrderID = head.Type, head.Sequence, head.Data.OrderID
 		if len(body) <= maxKeptBody {
 			d.Body = body
 		}
@@ -190,10 +198,11 @@ func (s *Sim) keep(d Delivery) {
 			s.counts.ByType[d.Type]++
 		}
 	}
-	if len(s.ring) >= maxDeliveries {
+	for len(s.ring) > 0 && (len(s.ring) >= maxDeliveries || s.bytes+len(d.Body) > maxRingBytes) {
 		s.forgetOldest()
 	}
 	s.ring = append(s.ring, d)
+	s.bytes += len(d.Body)
 }
 
 func accepted(d Delivery) bool { return d.Verified && d.Status/100 == 2 }
@@ -202,6 +211,7 @@ func (s *Sim) forgetOldest() {
 	oldest := s.ring[0]
 	s.ring[0] = Delivery{}
 	s.ring = s.ring[1:]
+	s.bytes -= len(oldest.Body)
 	if !accepted(oldest) {
 		return
 	}

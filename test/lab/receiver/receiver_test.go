@@ -3,6 +3,7 @@ package receiver_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,27 @@ func TestARepeatedIdIsADuplicateOnlyIfItWasAccepted(t *testing.T) {
 	deliver(t, s, "m-1", secret, http.StatusNoContent)
 	if c := s.Counters(); c.Duplicates != 1 || c.ByType["order.placed"] != 1 || c.DistinctID != 1 || c.Deliveries != 3 {
 		t.Fatalf("counters %+v", c)
+	}
+}
+
+func TestTheOrderIsKnownEvenIfTheBodyIsTooLongToKeep(t *testing.T) {
+	s := newReceiver(t)
+	body := `{"type":"order.placed","sequence":7,"data":{"orderId":"o-1","lines":"` + strings.Repeat("x", 300_000) + `"}}`
+	labtest.Do[any](t, s.Handler(), http.MethodPost, "/webhooks", body, http.StatusUnauthorized)
+	got, _ := s.DeliveriesAfter(0, 1)
+	if got[0].OrderID != "o-1" || got[0].Sequence != 7 || got[0].Body != nil {
+		t.Fatalf("order %q, sequence %d, %d bytes", got[0].OrderID, got[0].Sequence, len(got[0].Body))
+	}
+}
+
+func TestLongBodiesPushOutTheOldest(t *testing.T) {
+	s := newReceiver(t)
+	body := `{"type":"` + strings.Repeat("x", 250_000) + `"}`
+	for range 600 {
+		labtest.Call(t.Context(), s.Handler(), http.MethodPost, "/webhooks", body)
+	}
+	if kept, _ := s.DeliveriesAfter(0, 1000); len(kept) < 500 || len(kept) > 540 {
+		t.Fatalf("%d kept", len(kept))
 	}
 }
 
