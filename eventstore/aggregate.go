@@ -114,6 +114,7 @@ func (a *Aggregate[S]) Fold(records []Record) (S, error) {
 type Kind interface {
 	name() string
 	published() bool
+	stateType() reflect.Type
 	declarations() []*Declaration
 	problems() []error
 	copyState(state any) any // a new *S; state may be nil
@@ -123,9 +124,10 @@ type Kind interface {
 	foldState(records []Record) ([]byte, error)
 }
 
-func (a *Aggregate[S]) name() string      { return a.Name }
-func (a *Aggregate[S]) published() bool   { return a.Published }
-func (a *Aggregate[S]) problems() []error { return a.faults }
+func (a *Aggregate[S]) name() string            { return a.Name }
+func (a *Aggregate[S]) published() bool         { return a.Published }
+func (a *Aggregate[S]) stateType() reflect.Type { return reflect.TypeFor[S]() }
+func (a *Aggregate[S]) problems() []error       { return a.faults }
 
 func (a *Aggregate[S]) declarations() []*Declaration {
 	list := make([]*Declaration, len(a.Events))

@@ -3,6 +3,7 @@ package eventstore
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -43,6 +44,14 @@ func (r *Registry) Categories() []string { return slices.Clone(r.names) }
 func (r *Registry) Published(category string) bool {
 	k, known := r.kinds[category]
 	return known && k.published()
+}
+
+// StateType is the Go type of the category's states; nil for a category that is not registered.
+func (r *Registry) StateType(category string) reflect.Type {
+	if k, known := r.kinds[category]; known {
+		return k.stateType()
+	}
+	return nil
 }
 
 // Declarations lists the events of a category in the order of their definition.
