@@ -22,6 +22,10 @@ type PriceAnswer struct {
 // the SKUs without a price.
 func Prices(ctx context.Context, reader Reader, policy partner.Policy, limits Thresholds, now time.Time, skus []string) (answers []PriceAnswer, notFound []string, err error) {
 	asked := unique(skus)
+	synced, err := reader.Watermark(ctx, source.ERPPrices) // before the values, as in Stock
+	if err != nil {
+		return nil, nil, err
+	}
 	views, err := reader.Prices(ctx, policy.PriceList, asked)
 	if err != nil {
 		return nil, nil, err
@@ -31,10 +35,6 @@ func Prices(ctx context.Context, reader Reader, policy partner.Policy, limits Th
 		if products, err = reader.Products(ctx, asked); err != nil {
 			return nil, nil, err
 		}
-	}
-	synced, err := reader.Watermark(ctx, source.ERPPrices)
-	if err != nil {
-		return nil, nil, err
 	}
 	answers = make([]PriceAnswer, 0, len(views))
 	for _, sku := range asked {

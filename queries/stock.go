@@ -20,11 +20,12 @@ type StockAnswer struct {
 // once.
 func Stock(ctx context.Context, reader Reader, policy partner.Policy, limits Thresholds, now time.Time, skus []string) (answers []StockAnswer, notFound []string, err error) {
 	asked := unique(skus)
-	views, err := reader.Stock(ctx, asked)
+	// The watermark first: one that is read after the values may be of a sync that changed them since.
+	synced, err := reader.Watermark(ctx, source.WMSStock)
 	if err != nil {
 		return nil, nil, err
 	}
-	synced, err := reader.Watermark(ctx, source.WMSStock)
+	views, err := reader.Stock(ctx, asked)
 	if err != nil {
 		return nil, nil, err
 	}
