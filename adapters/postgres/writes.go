@@ -16,7 +16,11 @@ const shard = 0
 // that returns the position before the first event (-1: no events).
 func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (allotting int) {
 	allotting = -1
-	if len(writes.Events) > 0 {
+	switch {
+	case len(writes.Events) == 1 && len(writes.States) == 1 && writes.States[0].Expected > 0:
+		allotting = pipeline.Len()
+		queueOne(pipeline, &writes.Events[0], &writes.States[0])
+	case len(writes.Events) > 0:
 		allotting = pipeline.Len()
 		queueEvents(pipeline, writes.Events)
 		queueStates(pipeline, writes.States, len(writes.Events))
@@ -31,6 +35,13 @@ func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (allotting int) 
 		pipeline.Queue(deleteDeadlines, writes.Cancelled)
 	}
 	return allotting
+}
+
+// queueOne queues one event of a known stream.
+func queueOne(pipeline *pgx.Batch, event *eventstore.Record, state *eventstore.StateWrite) {
+	pipeline.Queue(insertEvent, shard, event.Stream.String(), event.Version, event.ID, event.Type, event.Schema,
+		event.Data, encodeMeta(event.Meta), event.RecordedAt)
+	pipeline.Queue(updateState, shard, state.Stream.Category, state.Stream.Key, state.Version, state.Owner, state.State, state.Expected)
 }
 
 func queueEvents(pipeline *pgx.Batch, events []eventstore.Record) {
