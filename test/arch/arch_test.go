@@ -113,6 +113,20 @@ type source struct {
 	*ast.File
 	name   string // from the module's root
 	isTest bool
+	named  map[string]string // the paths of its imports, by the names that it calls them
+}
+
+func newSource(file *ast.File, name string) *source {
+	f := &source{File: file, name: name, isTest: strings.HasSuffix(name, "_test.go"), named: map[string]string{}}
+	for _, spec := range file.Imports {
+		importPath := strings.Trim(spec.Path.Value, `"`)
+		called := path.Base(importPath)
+		if spec.Name != nil {
+			called = spec.Name.Name
+		}
+		f.named[called] = importPath
+	}
+	return f
 }
 
 func load() (*tree, error) {
@@ -145,7 +159,7 @@ func (p *pack) parse(files *token.FileSet) error {
 		if err != nil {
 			return fmt.Errorf("parse: %w", err)
 		}
-		p.sources = append(p.sources, &source{File: file, name: path.Join(p.path, name), isTest: strings.HasSuffix(name, "_test.go")})
+		p.sources = append(p.sources, newSource(file, path.Join(p.path, name)))
 	}
 	return nil
 }
@@ -179,20 +193,6 @@ func (s *tree) each(wanted func(*pack, *source) bool, look func(f *source, n ast
 	return found
 }
 
-// imports maps the names by which the file calls its imports to their paths.
-func (f *source) imports() map[string]string {
-	named := map[string]string{}
-	for _, spec := range f.Imports {
-		importPath := strings.Trim(spec.Path.Value, `"`)
-		name := path.Base(importPath)
-		if spec.Name != nil {
-			name = spec.Name.Name
-		}
-		named[name] = importPath
-	}
-	return named
-}
-
 // inBubble tells whether the file's tests run on the virtual clock of testing/synctest.
 func (f *source) inBubble() bool {
 	return slices.ContainsFunc(f.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"testing/synctest"` })
@@ -205,7 +205,7 @@ func (f *source) uses(n ast.Node) string {
 		return ""
 	}
 	if of, is := selector.X.(*ast.Ident); is {
-		if importPath, imported := f.imports()[of.Name]; imported {
+		if importPath, imported := f.named[of.Name]; imported {
 			return importPath + "." + selector.Sel.Name
 		}
 	}

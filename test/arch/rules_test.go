@@ -58,7 +58,7 @@ func TestRulesFindWhatTheyForbid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.sources = append(p.sources, &source{File: file, name: folder + "/" + name, isTest: name != "bad.go"})
+			p.sources = append(p.sources, newSource(file, folder+"/"+name))
 		}
 		s.packages = append(s.packages, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 var wordRules = []rule{
@@ -20,8 +21,8 @@ var later = []string{"TO" + "DO", "FIX" + "ME"}
 
 var (
 	marks      = regexp.MustCompile(`\b(` + later[0] + `|` + later[1] + `)\b`)
-	localPaths = regexp.MustCompile("(^|[\\s\"'`=(:,])" + `/(home|Users|root|workspace)/\w`)
-	disabling  = regexp.MustCompile(`//(nolint|lint:ignore)[\w:,]*( [A-Z]+[0-9]+)?\s*$`)
+	localPaths = regexp.MustCompile("(?m)(^|[ \\t\"'`=(:,])" + `/(home|Users|root|workspace)/\w`)
+	disabling  = regexp.MustCompile(`(?m)//(nolint|lint:ignore)[\w:,]*( [A-Z]+[0-9]+)?[ \t]*$`)
 )
 
 // notOurs are folders without sources, and notText files that are not prose or code.
@@ -42,9 +43,15 @@ func noneLocal(*tree) []violation {
 }
 func reasoned(s *tree) []violation { return lines(disabling, "disables a check") }
 
-// lines finds what every text file of the repository must not hold.
-func lines(pattern *regexp.Regexp, what string) []violation {
-	found := map[violation]bool{}
+// text is a text file of the repository.
+type text struct {
+	name    string // from the module's root
+	content []byte
+}
+
+// texts reads them all, once.
+var texts = sync.OnceValues(func() ([]text, error) {
+	var found []text
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			if err == nil && slices.Contains(notOurs, entry.Name()) {
@@ -60,18 +67,25 @@ func lines(pattern *regexp.Regexp, what string) []violation {
 			return err
 		}
 		relative, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		for i, line := range bytes.Split(content, []byte("\n")) {
-			if match := pattern.Find(line); match != nil {
-				found[violation{relative, i + 1, what + ": " + string(bytes.TrimSpace(match))}] = true
-			}
-		}
-		return nil
+		found = append(found, text{relative, content})
+		return err
 	})
+	return found, err
+})
+
+// lines finds what no text file of the repository may hold.
+func lines(pattern *regexp.Regexp, what string) []violation {
+	found := map[violation]bool{}
+	all, err := texts()
 	if err != nil {
 		found[violation{where: root, what: err.Error()}] = true
+	}
+	for _, file := range all {
+		for _, at := range pattern.FindAllIndex(file.content, -1) {
+			line := 1 + bytes.Count(file.content[:at[0]], []byte("\n"))
+			match := string(bytes.TrimSpace(file.content[at[0]:at[1]]))
+			found[violation{file.name, line, what + ": " + match}] = true
+		}
 	}
 	return byPlace(found)
 }
