@@ -1,0 +1,44 @@
+package redis
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestSlotsAreThoseOfTheClusterSpecification(t *testing.T) {
+	// From the specification's appendix, and CLUSTER KEYSLOT.
+	for key, want := range map[string]int{"123456789": 0x31C3, "foo": 12182, "": 0} {
+		if got := slotOf(key); got != want {
+			t.Errorf("slot of %q is %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestBucketsAreSpreadEvenlyOverTheSlots(t *testing.T) {
+	for i, tag := range tags {
+		if slot := slotOf(tag); slot*buckets/clusterSlots != i {
+			t.Errorf("tag %q of bucket %d has slot %d", tag, i, slot)
+		}
+	}
+}
+
+func TestKeysAreSpreadOverTheBuckets(t *testing.T) {
+	const keys = 100 * buckets
+	var counts [buckets]int
+	for i := range keys {
+		counts[bucketOf(fmt.Sprintf("stock:%d", 20000+i))]++
+	}
+	for bucket, count := range counts {
+		if count < 50 || count > 170 {
+			t.Errorf("bucket %d has %d keys of %d", bucket, count, keys)
+		}
+	}
+}
+
+func TestAKeyNamesBucketGenerationAndEntry(t *testing.T) {
+	client := &Client{config: Config{Prefix: "andes:"}}
+	key := client.layout(3).key("stock:{A}")
+	if want := "andes:{" + tags[bucketOf("stock:{A}")] + "}3:stock:{A}"; key != want {
+		t.Errorf("key %q, want %q", key, want)
+	}
+}
