@@ -282,9 +282,8 @@ func (c *channel) missing(ctx context.Context, levels []retail.StockLevel, price
 		return err.Error()
 	}
 	for _, l := range levels {
-		// A channel policy may hold some back, so only the unknown and the empty count.
-		if n, known := available[l.SKU]; !known || (n == 0 && l.OnHand > 0) {
-			return fmt.Sprintf("stock of %s: %d, known: %v", l.SKU, n, known)
+		if n, known := available[l.SKU]; !known || n != l.OnHand {
+			return fmt.Sprintf("%d of %s can be ordered, %d are on hand; orders of an earlier run may hold some", n, l.SKU, l.OnHand)
 		}
 	}
 	for _, sku := range priced {

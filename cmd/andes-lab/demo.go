@@ -167,29 +167,25 @@ func (d *demo) awaitCatalogue(ctx context.Context, c retail.Catalogue, changed [
 			priced = append(priced, p.SKU)
 		}
 	}
-	ticker := time.NewTicker(probePause)
-	defer ticker.Stop()
-	missing := "no answer yet"
 	for {
-		if missing = d.channel.missing(ctx, levels, priced); missing == "" {
+		missing := d.channel.missing(ctx, levels, priced)
+		if missing == "" {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the platform does not show the legacy systems' catalogue: %s", missing)
-		case <-ticker.C:
+		if !sleep(ctx, probePause) {
+			return fmt.Errorf("the platform does not show the legacy systems' catalogue within %s: %s", restockTimeout, missing)
 		}
 	}
 }
 
-// sample takes at most n evenly spaced items.
+// sample takes at most n evenly spaced items, the last one among them.
 func sample[T any](items []T, n int) []T {
 	if len(items) <= n {
 		return items
 	}
 	out := make([]T, n)
 	for i := range out {
-		out[i] = items[i*len(items)/n]
+		out[i] = items[(i+1)*len(items)/n-1]
 	}
 	return out
 }

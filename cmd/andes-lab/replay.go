@@ -4,21 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"andes/test/lab/money"
 	"andes/test/lab/retail"
 )
-
-const progressWidth = 40
 
 func isCancelled(err error) bool { return errors.Is(err, context.Canceled) }
 
@@ -231,32 +224,4 @@ func (d *demo) receive(ctx context.Context, lines []retail.Line) {
 			d.failed("lab: receive goods", err)
 		}
 	}
-}
-
-// progress is a bar on a terminal, and nothing elsewhere.
-type progress struct {
-	container *mpb.Progress
-	bar       *mpb.Bar
-}
-
-func newProgress(ctx context.Context, name string, total int) *progress {
-	var out io.Writer = os.Stderr
-	if info, err := os.Stderr.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		out = nil
-	}
-	p := mpb.NewWithContext(ctx, mpb.WithOutput(out), mpb.WithWidth(progressWidth))
-	return &progress{container: p, bar: p.AddBar(int64(total),
-		mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR), decor.CountersNoUnit("%d of %d", decor.WCSyncSpace)),
-		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)),
-	)}
-}
-
-func (p *progress) step() { p.bar.Increment() }
-
-func (p *progress) set(n int) { p.bar.SetCurrent(int64(n)) }
-
-// stop leaves the bar as it is.
-func (p *progress) stop() {
-	p.bar.Abort(false)
-	p.container.Wait()
 }
