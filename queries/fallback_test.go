@@ -1,0 +1,465 @@
+package queries_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"andes/commands/money"
+	"andes/commands/price"
+	"andes/commands/product"
+	"andes/commands/source"
+	"andes/commands/stock"
+	"andes/eventstore"
+	"andes/queries"
+)
+
+var errBroken = errors.New("broken")
+
+// fakeCopy knows the stock that it is given; read, if set, is what asking costs.
+type fakeCopy struct {
+	read func(ctx context.Context) error
+
+	mu     sync.Mutex
+	asked  int
+	found  map[string]queries.StockView
+	absent []string
+}
+
+func (c *fakeCopy) ask(ctx context.Context) error {
+	c.mu.Lock()
+	c.asked++
+	read := c.read
+	c.mu.Unlock()
+	if read == nil {
+		return nil
+	}
+	return read(ctx)
+}
+
+func (c *fakeCopy) behave(read func(ctx context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = read
+}
+
+func (c *fakeCopy) times() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+func (c *fakeCopy) Stock(ctx context.Context, skus []string) (queries.Copied[queries.StockView], error) {
+	copied := queries.Copied[queries.StockView]{Found: map[string]queries.StockView{}}
+	if err := c.ask(ctx); err != nil {
+		return copied, err
+	}
+	for _, sku := range skus {
+		if view, found := c.found[sku]; found {
+			copied.Found[sku] = view
+		} else if !slices.Contains(c.absent, sku) {
+			copied.Lacking = append(copied.Lacking, sku)
+		}
+	}
+	return copied, nil
+}
+
+func (c *fakeCopy) Prices(ctx context.Context, _ string, skus []string) (queries.Copied[queries.PriceView], error) {
+	return queries.Copied[queries.PriceView]{Lacking: skus}, c.ask(ctx)
+}
+
+func (c *fakeCopy) Products(ctx context.Context, skus []string) (queries.Copied[queries.ProductView], error) {
+	return queries.Copied[queries.ProductView]{Lacking: skus}, c.ask(ctx)
+}
+
+func (c *fakeCopy) Watermark(ctx context.Context, _ string) (time.Time, bool, error) {
+	return time.Time{}, false, c.ask(ctx)
+}
+
+// fakeStates counts its reads; read, if set, is what one costs.
+type fakeStates struct {
+	read func(ctx context.Context) error
+
+	mu    sync.Mutex
+	known map[eventstore.Stream]eventstore.StateRecord
+	reads [][]eventstore.Stream
+}
+
+func (s *fakeStates) States(ctx context.Context, streams []eventstore.Stream) (map[eventstore.Stream]eventstore.StateRecord, error) {
+	s.mu.Lock()
+	s.reads = append(s.reads, slices.Clone(streams))
+	found := map[eventstore.Stream]eventstore.StateRecord{}
+	for _, stream := range streams {
+		if record, exists := s.known[stream]; exists {
+			found[stream] = record
+		}
+	}
+	s.mu.Unlock()
+	if s.read != nil {
+		if err := s.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (s *fakeStates) times() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.reads)
+}
+
+var changed = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func stateOf[S any](s *fakeStates, aggregate *eventstore.Aggregate[S], key string, state S) {
+	data, err := json.Marshal(state)
+	if err != nil {
+		panic(err)
+	}
+	if s.known == nil {
+		s.known = map[eventstore.Stream]eventstore.StateRecord{}
+	}
+	position := int64(len(s.known) + 1)
+	s.known[aggregate.Stream(key)] = eventstore.StateRecord{Stream: aggregate.Stream(key), Version: 1, Position: position, State: data}
+}
+
+// fixture has stock A in the states, 5 units; the copy is empty.
+type fixture struct {
+	copy     *fakeCopy
+	states   *fakeStates
+	config   queries.FallbackConfig
+	fallback *queries.Fallback
+
+	mu  sync.Mutex
+	put []eventstore.StateRecord
+}
+
+func newFixture(t *testing.T, change func(*queries.FallbackConfig)) *fixture {
+	t.Helper()
+	f := &fixture{copy: &fakeCopy{}, states: &fakeStates{}}
+	stateOf(f.states, stock.Aggregate, "A", stock.State{OnHand: 7, Reserved: 2, ChangedAt: changed})
+	f.config = queries.DefaultFallbackConfig()
+	f.config.Copy, f.config.States, f.config.Now = f.copy, f.states, time.Now
+	f.config.Logger = slog.New(slog.DiscardHandler)
+	f.config.PutBack = func(_ context.Context, records []eventstore.StateRecord) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.put = append(f.put, records...)
+		return nil
+	}
+	if change != nil {
+		change(&f.config)
+	}
+	var err error
+	if f.fallback, err = queries.NewFallback(f.config); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) stock(t *testing.T, skus ...string) map[string]queries.StockView {
+	t.Helper()
+	found, err := f.fallback.Stock(t.Context(), skus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (f *fixture) putBack() map[string]int64 {
+	f.fallback.Close()
+	positions := map[string]int64{}
+	for _, record := range f.put {
+		positions[record.Stream.String()] = record.Position
+	}
+	return positions
+}
+
+func TestWhatTheCopyHasIsAnsweredFromIt(t *testing.T) {
+	f := newFixture(t, nil)
+	f.copy.found = map[string]queries.StockView{"A": {Net: 3, ChangedAt: changed}}
+	f.copy.absent = []string{"B"}
+	if found := f.stock(t, "A", "B"); len(found) != 1 || found["A"].Net != 3 {
+		t.Errorf("found %v", found)
+	}
+	if f.states.times() != 0 {
+		t.Error("the states are read for what the copy knows")
+	}
+}
+
+func TestWhatTheCopyLacksIsReadInOneGoAndPutBackWithItsPosition(t *testing.T) {
+	f := newFixture(t, nil)
+	f.copy.found = map[string]queries.StockView{"C": {Net: 3}}
+	found := f.stock(t, "A", "unknown", "C")
+	if len(found) != 2 || found["A"] != (queries.StockView{Net: 5, ChangedAt: changed}) || found["C"].Net != 3 {
+		t.Errorf("found %v", found)
+	}
+	if put := f.putBack(); len(put) != 2 || put["stock/A"] != 1 || put["stock/unknown"] != 0 {
+		t.Errorf("put back %v", put)
+	}
+	if f.states.times() != 1 {
+		t.Errorf("%d reads of the states, want 1", f.states.times())
+	}
+}
+
+func TestEveryQuestionIsAnsweredFromTheStates(t *testing.T) {
+	f := newFixture(t, nil)
+	gbp := money.Money{Minor: 255, Currency: "GBP"}
+	stateOf(f.states, price.Aggregate, "retail|A", price.State{Price: gbp, ChangedAt: changed})
+	stateOf(f.states, price.Aggregate, "retail|B", price.State{Price: gbp, Removed: true})
+	stateOf(f.states, product.Aggregate, "A", product.State{SKU: "A", Name: "Lamp", Segment: "home", ChangedAt: changed})
+	stateOf(f.states, product.Aggregate, "B", product.State{SKU: "B", Removed: true})
+	stateOf(f.states, source.Aggregate, source.WMSStock, source.State{SyncedAt: changed})
+	asked := []string{"A", "B", "C"}
+	prices, err := f.fallback.Prices(t.Context(), "retail", asked)
+	if err != nil || len(prices) != 1 || prices["A"] != (queries.PriceView{Price: gbp, ChangedAt: changed}) {
+		t.Errorf("prices %v, %v", prices, err)
+	}
+	products, err := f.fallback.Products(t.Context(), asked)
+	if err != nil || len(products) != 1 || products["A"].Name != "Lamp" || products["A"].Segment != "home" {
+		t.Errorf("products %v, %v", products, err)
+	}
+	for feed, want := range map[string]time.Time{source.WMSStock: changed, source.ERPPrices: {}} {
+		if at, err := f.fallback.Watermark(t.Context(), feed); err != nil || !at.Equal(want) {
+			t.Errorf("watermark of %s is %s, %v", feed, at, err)
+		}
+	}
+	f.fallback.Close()
+}
+
+func TestAFailingCopyIsLeftAloneForAWhileAndThenTriedByOneRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.copy.behave(func(context.Context) error { return errBroken })
+		for range 50 {
+			if found := f.stock(t, "A"); found["A"].Net != 5 {
+				t.Fatalf("found %v", found)
+			}
+		}
+		if asked := f.copy.times(); asked != f.config.RestAfter {
+			t.Errorf("the copy was asked %d times, want %d", asked, f.config.RestAfter)
+		}
+		time.Sleep(f.config.Rest)
+		release := make(chan struct{})
+		f.copy.behave(func(context.Context) error { <-release; return errBroken })
+		var wait sync.WaitGroup
+		for range 10 {
+			wait.Go(func() { f.stock(t, "A") })
+		}
+		synctest.Wait()
+		if asked := f.copy.times(); asked != f.config.RestAfter+1 {
+			t.Errorf("the copy was tried by %d reads, want 1", asked-f.config.RestAfter)
+		}
+		close(release)
+		wait.Wait()
+		if put := f.putBack(); len(put) != 0 {
+			t.Errorf("%v put back into a copy that fails", put)
+		}
+	})
+}
+
+func TestACopyThatWorksAgainIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.copy.found = map[string]queries.StockView{"A": {Net: 3}}
+		f.copy.behave(func(context.Context) error { return errBroken })
+		for range f.config.RestAfter {
+			f.stock(t, "A")
+		}
+		f.copy.behave(nil)
+		if found := f.stock(t, "A"); found["A"].Net != 5 {
+			t.Errorf("the copy is asked while it rests: %v", found)
+		}
+		time.Sleep(f.config.Rest)
+		for range 2 {
+			if found := f.stock(t, "A"); found["A"].Net != 3 {
+				t.Errorf("the copy is not used after its rest: %v", found)
+			}
+		}
+		f.fallback.Close()
+	})
+}
+
+func TestAHangingCopyDoesNotCostEveryReadItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.copy.behave(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		began := time.Now()
+		for range 100 {
+			f.stock(t, "A")
+		}
+		if took, most := time.Since(began), time.Duration(f.config.RestAfter)*f.config.CopyTimeout; took > most {
+			t.Errorf("100 reads took %s, want at most %s", took, most)
+		}
+		f.fallback.Close()
+	})
+}
+
+func TestACallerThatGivesUpIsNoFailureOfTheCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.copy.behave(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := f.fallback.Stock(ctx, []string{"A"}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+			cancel()
+		}
+		f.copy.behave(nil)
+		f.copy.found = map[string]queries.StockView{"A": {Net: 3}}
+		if found := f.stock(t, "A"); found["A"].Net != 3 {
+			t.Errorf("the copy rests: %v", found)
+		}
+	})
+}
+
+func TestMoreReadsThanThereAreSlotsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *queries.FallbackConfig) { c.ConcurrentReads = 2 })
+		release := make(chan struct{})
+		f.states.read = func(context.Context) error { <-release; return nil }
+		results := make(chan error, 2)
+		for i := range 2 {
+			go func() {
+				_, err := f.fallback.Stock(t.Context(), []string{fmt.Sprint(i)})
+				results <- err
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		_, err := f.fallback.Stock(t.Context(), []string{"A"})
+		if !errors.Is(err, queries.ErrSaturated) {
+			t.Errorf("error %v, want saturated", err)
+		}
+		if took := time.Since(began); took != f.config.SlotWait {
+			t.Errorf("refused after %s, want %s", took, f.config.SlotWait)
+		}
+		close(release)
+		for range 2 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if found := f.stock(t, "A"); found["A"].Net != 5 {
+			t.Errorf("found %v after the crowd", found)
+		}
+		f.fallback.Close()
+	})
+}
+
+func TestReadersOfTheSameKeyShareOneRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		release := make(chan struct{})
+		f.states.read = func(context.Context) error { <-release; return nil }
+		impatient, giveUp := context.WithCancel(t.Context())
+		first := make(chan error)
+		go func() {
+			_, err := f.fallback.Stock(impatient, []string{"A", "B"})
+			first <- err
+		}()
+		synctest.Wait()
+		var wait sync.WaitGroup
+		for i := range 20 {
+			wait.Go(func() {
+				if found := f.stock(t, "A", fmt.Sprint(i%2)); found["A"].Net != 5 {
+					t.Errorf("found %v", found)
+				}
+			})
+		}
+		synctest.Wait()
+		giveUp() // the one that the others wait for
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		close(release)
+		wait.Wait()
+		if reads := f.states.times(); reads != 3 { // A and B; 0; 1
+			t.Errorf("%d reads of the states, want 3: %v", reads, f.states.reads)
+		}
+		f.fallback.Close()
+	})
+}
+
+func TestAFailureOfTheStatesIsTheReadersError(t *testing.T) {
+	f := newFixture(t, nil)
+	f.states.read = func(context.Context) error { return eventstore.ErrUnavailable }
+	if _, err := f.fallback.Stock(t.Context(), []string{"A"}); !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	f.states.read = nil
+	if found := f.stock(t, "A"); found["A"].Net != 5 {
+		t.Errorf("found %v after the failure", found)
+	}
+	f.fallback.Close()
+}
+
+func TestInventedSKUsAreNotPutBackWithoutBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *queries.FallbackConfig) { c.AbsentsPerSecond = 10 })
+		var skus []string
+		for i := range 100 {
+			skus = append(skus, fmt.Sprint("invented", i))
+		}
+		f.stock(t, append(skus, "A")...)
+		put := f.putBack()
+		if len(put) != 11 || put["stock/A"] != 1 {
+			t.Errorf("%d put back: %v", len(put), put)
+		}
+	})
+}
+
+func TestAPutBackThatHangsHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *queries.FallbackConfig) {
+			c.ConcurrentPuts = 1
+			c.PutBack = func(ctx context.Context, _ []eventstore.StateRecord) error { <-ctx.Done(); return ctx.Err() }
+		})
+		began := time.Now()
+		for i := range 20 {
+			f.stock(t, "A", fmt.Sprint(i))
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the reads took %s", took)
+		}
+		f.fallback.Close()
+		if took := time.Since(began); took > f.config.PutTimeout {
+			t.Errorf("closing took %s", took)
+		}
+	})
+}
+
+func TestAWatermarkIsRememberedForAMomentWhileTheCopyRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *queries.FallbackConfig) { c.RestAfter, c.Rest = 1, time.Hour })
+		stateOf(f.states, source.Aggregate, source.WMSStock, source.State{SyncedAt: changed})
+		f.copy.behave(func(context.Context) error { return errBroken })
+		for range 10 {
+			if at, err := f.fallback.Watermark(t.Context(), source.WMSStock); err != nil || !at.Equal(changed) {
+				t.Errorf("watermark %s, %v", at, err)
+			}
+		}
+		if reads := f.states.times(); reads != 1 {
+			t.Errorf("%d reads of the states, want 1", reads)
+		}
+		time.Sleep(time.Second)
+		if _, err := f.fallback.Watermark(t.Context(), source.WMSStock); err != nil || f.states.times() != 2 {
+			t.Errorf("%d reads of the states after a second, want 2; %v", f.states.times(), err)
+		}
+		f.fallback.Close()
+	})
+}
+
+func TestFaultsOfAFallbackAreReportedTogether(t *testing.T) {
+	if _, err := queries.NewFallback(queries.FallbackConfig{ConcurrentReads: -1}); err == nil {
+		t.Error("no error")
+	}
+}
