@@ -4,6 +4,7 @@
 package receiver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ import (
 )
 
 const (
-	maxDeliveries = 50_000
+	maxDeliveries = 50_000 // default of Config.Keep
 	maxKeptBody   = 256 << 10
-	maxRingBytes  = 128 << 20 // of all bodies kept
+	maxRingBytes  = 128 << 20 // default of Config.KeepBytes
 	maxTypes      = 200
 )
 
@@ -70,6 +71,9 @@ type Config struct {
 	Seed  uint64
 	Now   func() time.Time
 	Knobs Knobs
+
+	Keep      int // deliveries remembered; 0: 50,000
+	KeepBytes int // of their bodies; 0: 128 MiB
 }
 
 // Sim is a running receiver.
@@ -80,6 +84,8 @@ type Sim struct {
 	seq      int64
 	ring     []Delivery     // oldest first
 	bytes    int            // of the bodies in it
+	keepN    int
+	keepB    int
 	accepted map[string]int // verified and answered 2xx, by id; only ids in the ring
 	counts   Counters
 }
@@ -101,7 +107,10 @@ func New(cfg Config) (*Sim, error) {
 	if err := cfg.Knobs.Validate(); err != nil {
 		return nil, fmt.Errorf("receiver simulator: %w", err)
 	}
-	s := &Sim{accepted: map[string]int{}, counts: Counters{ByType: map[string]int64{}}}
+	s := &Sim{
+		accepted: map[string]int{}, counts: Counters{ByType: map[string]int64{}},
+		keepN: cmp.Or(cfg.Keep, maxDeliveries), keepB: cmp.Or(cfg.KeepBytes, maxRingBytes),
+	}
 	s.Core = sim.NewCore(sim.Config{Name: "receiver", Seed: cfg.Seed, Now: cfg.Now}, cfg.Knobs)
 	s.OnStats(func() any { return s.Counters() })
 	s.OnReset(s.reset)
@@ -198,7 +207,7 @@ func (s *Sim) keep(d Delivery) {
 			s.counts.ByType[d.Type]++
 		}
 	}
-	for len(s.ring) > 0 && (len(s.ring) >= maxDeliveries || s.bytes+len(d.Body) > maxRingBytes) {
+	for len(s.ring) > 0 && (len(s.ring) >= s.keepN || s.bytes+len(d.Body) > s.keepB) {
 		s.forgetOldest()
 	}
 	s.ring = append(s.ring, d)
