@@ -82,8 +82,8 @@ type Sim struct {
 
 	mu       sync.Mutex
 	seq      int64
-	ring     []Delivery     // oldest first
-	bytes    int            // of the bodies in it
+	ring     []Delivery // oldest first
+	bytes    int        // of the bodies in it
 	keepN    int
 	keepB    int
 	accepted map[string]int // verified and answered 2xx, by id; only ids in the ring
