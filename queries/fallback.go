@@ -17,8 +17,13 @@ import (
 )
 
 // ErrSaturated: the copy can't answer and as many reads of the states are under way as may be. It passes
-// soon: the caller should come back after a second.
-var ErrSaturated = errors.New("reads of the states are saturated")
+// soon: the caller should come back after a second. It is also an eventstore.ErrOverloaded.
+var ErrSaturated error = saturated{}
+
+type saturated struct{}
+
+func (saturated) Error() string        { return "reads of the states are saturated" }
+func (saturated) Is(target error) bool { return target == eventstore.ErrOverloaded }
 
 // FallbackConfig is what a Fallback reads from, and its bounds.
 type FallbackConfig struct {

@@ -336,7 +336,7 @@ func TestMoreReadsThanThereAreSlotsAreRefused(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		_, err := f.fallback.Stock(t.Context(), []string{"A"})
-		if !errors.Is(err, queries.ErrSaturated) {
+		if !errors.Is(err, queries.ErrSaturated) || !errors.Is(err, eventstore.ErrOverloaded) {
 			t.Errorf("error %v, want saturated", err)
 		}
 		if took := time.Since(began); took != f.config.SlotWait {

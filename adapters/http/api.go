@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"net/http"
+	"path"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"andes/eventstore"
+)
+
+// access says who may use an endpoint.
+type access int
+
+const (
+	anyone access = iota
+	partners
+	opsViewers // and admins
+	opsAdmins
+)
+
+// endpoint is one row of the table that is router, API document and access rules.
+type endpoint struct {
+	method, path string
+	id           string // operationId
+	tag          string
+	summary      string
+	description  string
+	access       access
+	quota        QuotaGroup   // "": none
+	keyed        bool         // needs an Idempotency-Key
+	frequent     bool         // its good answers are logged for debugging only
+	body         reflect.Type // of the request; nil: none
+	parameters   []*huma.Param
+	answers      []answer
+	handle       func(*call) error
+
+	seen *meters // set when the edge is built
+}
+
+// answer is one good answer of an endpoint.
+type answer struct {
+	status      int
+	body        reflect.Type // nil: no body
+	media       string       // "": application/json
+	description string
+	headers     []string
+}
+
+func (e *endpoint) pattern() string { return e.method + " " + e.path }
+
+// API is the HTTP edge.
+type API struct {
+	Config
+	shapes   *shapes
+	mux      *http.ServeMux
+	document []byte // OpenAPI
+	page     []byte // the readable one
+	draining atomic.Bool
+	observer *observer
+}
+
+// New builds the edge and reports every fault of its configuration.
+func New(config Config) (*API, error) {
+	config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	a := &API{Config: config, mux: http.NewServeMux()}
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	a.shapes = newShapes(registry)
+	observer, err := newObserver(config)
+	if err != nil {
+		return nil, err
+	}
+	a.observer = observer
+	endpoints := a.endpoints()
+	described := huma.NewAPI(huma.Config{OpenAPI: a.describe(registry)}, humago.NewAdapter(a.mux, ""))
+	for _, e := range endpoints {
+		e.seen = observer.of(e)
+		described.OpenAPI().AddOperation(a.operation(e))
+		described.Adapter().Handle(&huma.Operation{Method: e.method, Path: e.path}, func(ctx huma.Context) {
+			_, w := humago.Unwrap(ctx)
+			w.(*call).serve(ctx, e)
+		})
+	}
+	if err := a.publish(described.OpenAPI()); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// endpoints is the table of what is served here.
+func (a *API) endpoints() []*endpoint {
+	list := a.platformEndpoints()
+	if a.serves(Query) {
+		list = append(list, a.stockEndpoints()...)
+		list = append(list, a.priceEndpoints()...)
+		list = append(list, a.productEndpoints()...)
+		list = append(list, a.orderQueryEndpoints()...)
+	}
+	if a.serves(Command) {
+		list = append(list, a.orderEndpoints()...)
+		list = append(list, a.subscriptionEndpoints()...)
+		list = append(list, a.partnerEndpoints()...)
+		list = append(list, a.webhookEndpoints()...)
+	}
+	return list
+}
+
+// Drain makes /readyz say no, so that a load balancer stops sending requests here.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := a.newCall(w, r)
+	defer c.finish()
+	routed, found := canonicalRoute(r)
+	if !found {
+		c.fail(eventstore.Refuse(CodeRouteUnknown, ""))
+		return
+	}
+	a.mux.ServeHTTP(c, routed)
+}
+
+// productPrefix is where a SKU is part of the path.
+const productPrefix = "/v1/products/"
+
+// canonicalRoute keeps the mux from cleaning a path and redirecting: a path that is not clean is no
+// route here, and what follows the products' prefix is a SKU, whatever characters it has.
+func canonicalRoute(r *http.Request) (*http.Request, bool) {
+	escaped := r.URL.EscapedPath()
+	if text, ok := strings.CutPrefix(r.URL.Path, productPrefix); ok && strings.HasPrefix(escaped, productPrefix) {
+		if text == "" {
+			return r, false
+		}
+		routed := r.WithContext(r.Context())
+		target := *r.URL
+		target.RawPath = productPrefix + escapeAll(text)
+		routed.URL = &target
+		return routed, true
+	}
+	if clean := path.Clean(escaped); escaped != clean {
+		return r, false
+	}
+	return r, true
+}
+
+// escapeAll escapes every byte but letters and digits, dots and slashes too.
+func escapeAll(text string) string {
+	const hex = "0123456789ABCDEF"
+	var escaped strings.Builder
+	escaped.Grow(len(text) + 8)
+	for i := range len(text) {
+		b := text[i]
+		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' {
+			escaped.WriteByte(b)
+			continue
+		}
+		escaped.WriteByte('%')
+		escaped.WriteByte(hex[b>>4])
+		escaped.WriteByte(hex[b&15])
+	}
+	return escaped.String()
+}

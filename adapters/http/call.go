@@ -1,0 +1,276 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"andes/commands/partner"
+	"andes/eventstore"
+)
+
+// statusGone is logged when the caller left before the answer.
+const statusGone = 499
+
+// call is one request with its answer. It is the http.ResponseWriter of the mux, so that what the mux
+// says itself (no route, wrong method) becomes a problem document too.
+type call struct {
+	api         *API
+	inner       http.ResponseWriter
+	request     *http.Request
+	endpoint    *endpoint // nil: no route
+	started     time.Time
+	correlation string
+	trace       string // W3C traceparent, if the caller sent a valid one
+	principal   Principal
+	status      int
+	fault       error // of ours, for the log
+}
+
+var (
+	saneID      = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	traceParent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
+)
+
+const correlationHeader = "X-Correlation-Id"
+
+func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
+	c := &call{api: a, inner: w, request: r, started: a.Clock(), correlation: r.Header.Get(correlationHeader)}
+	if !saneID.MatchString(c.correlation) {
+		c.correlation = a.NewID()
+	}
+	if sent := r.Header.Get("Traceparent"); validTrace(sent) {
+		c.trace = sent
+	}
+	header := w.Header()
+	header.Set(correlationHeader, c.correlation)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	return c
+}
+
+func validTrace(sent string) bool {
+	parts := traceParent.FindStringSubmatch(sent)
+	return parts != nil && parts[1] != "ff" && strings.Trim(parts[2], "0") != "" && strings.Trim(parts[3], "0") != ""
+}
+
+// Header implements http.ResponseWriter.
+func (c *call) Header() http.Header { return c.inner.Header() }
+
+// Unwrap lets http.ResponseController reach the connection.
+func (c *call) Unwrap() http.ResponseWriter { return c.inner }
+
+// WriteHeader implements http.ResponseWriter. Without an endpoint it is the mux that speaks.
+func (c *call) WriteHeader(status int) {
+	if c.status != 0 {
+		return
+	}
+	if c.endpoint == nil {
+		if status == http.StatusMethodNotAllowed {
+			c.fail(eventstore.Refuse(CodeMethodNotAllowed, ""))
+		} else {
+			c.Header().Del("Location")
+			c.fail(eventstore.Refuse(CodeRouteUnknown, ""))
+		}
+		return
+	}
+	c.status = status
+	c.inner.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (c *call) Write(data []byte) (int, error) {
+	if c.endpoint == nil {
+		return len(data), nil
+	}
+	if c.status == 0 {
+		c.WriteHeader(http.StatusOK)
+	}
+	return c.inner.Write(data)
+}
+
+// serve runs the endpoint that the mux found.
+func (c *call) serve(ctx huma.Context, e *endpoint) {
+	c.request, _ = humago.Unwrap(ctx)
+	c.endpoint = e
+	if err := c.admit(); err != nil {
+		c.fail(err)
+		return
+	}
+	if err := e.handle(c); err != nil {
+		c.fail(err)
+	}
+}
+
+// admit authenticates the caller and checks role and quota.
+func (c *call) admit() error {
+	if c.endpoint.access == anyone {
+		return nil
+	}
+	if err := c.authenticate(); err != nil {
+		return err
+	}
+	if c.endpoint.quota == "" || c.api.Quota == nil {
+		return nil
+	}
+	channel, err := c.channel()
+	if err != nil {
+		return err
+	}
+	verdict := c.api.Quota.Take(c.request.Context(), channel, c.endpoint.quota)
+	verdict.tell(c.Header(), c.endpoint.quota)
+	if !verdict.Allowed {
+		return eventstore.Refuse(CodeRateLimited, "the quota of %s is used up", c.endpoint.quota)
+	}
+	return nil
+}
+
+// tell writes the RateLimit headers.
+func (v Verdict) tell(header http.Header, group QuotaGroup) {
+	if v.Limit > 0 {
+		header.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%s", string(group), v.Limit, seconds(v.Window)))
+		header.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%s", string(group), v.Remaining, seconds(v.Reset)))
+	}
+	if !v.Allowed {
+		header.Set("Retry-After", seconds(max(v.RetryAfter, v.Reset)))
+	}
+}
+
+func (c *call) authenticate() error {
+	token, ok := bearer(c.request.Header)
+	if !ok {
+		return eventstore.Refuse(CodeUnauthenticated, "send one header Authorization: Bearer <token>")
+	}
+	principal, err := c.api.Verify(c.request.Context(), token)
+	if err != nil {
+		if unjudged, ok := errors.AsType[interface {
+			error
+			Outage() bool
+		}](err); ok && unjudged.Outage() {
+			return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
+		}
+		return eventstore.Refuse(CodeUnauthenticated, "the token is not valid here")
+	}
+	c.principal = principal
+	switch c.endpoint.access {
+	case partners:
+		if !saneID.MatchString(principal.Partner) {
+			return eventstore.Refuse(CodeForbidden, "the token names no partner")
+		}
+	case opsViewers:
+		if !slices.Contains(principal.Roles, OpsViewer) && !slices.Contains(principal.Roles, OpsAdmin) {
+			return eventstore.Refuse(CodeForbidden, "the role %s is needed", OpsViewer)
+		}
+	case opsAdmins:
+		if !slices.Contains(principal.Roles, OpsAdmin) {
+			return eventstore.Refuse(CodeForbidden, "the role %s is needed", OpsAdmin)
+		}
+	}
+	return nil
+}
+
+func bearer(header http.Header) (string, bool) {
+	sent := header.Values("Authorization")
+	if len(sent) != 1 {
+		return "", false
+	}
+	scheme, token, found := strings.Cut(sent[0], " ")
+	token = strings.TrimSpace(token)
+	return token, found && strings.EqualFold(scheme, "Bearer") && token != ""
+}
+
+// channel gives the partner that calls.
+func (c *call) channel() (partner.State, error) {
+	channel, known, err := c.api.Partners.Partner(c.request.Context(), c.principal.Partner)
+	if err != nil {
+		return partner.State{}, err
+	}
+	if !known {
+		return partner.State{}, eventstore.Refuse(partner.CodeUnknown, "an operator has to set the partner up first")
+	}
+	return channel, nil
+}
+
+// meta is what events say of where they come from.
+func (c *call) meta() eventstore.Metadata {
+	actor := c.principal.Partner
+	if c.endpoint.access == opsAdmins {
+		actor = OpsAdmin
+		if saneID.MatchString(c.principal.Subject) {
+			actor += ":" + c.principal.Subject
+		}
+	}
+	return eventstore.Metadata{CorrelationID: c.correlation, Actor: actor, TraceParent: c.trace}
+}
+
+// timeout bounds the work for this call.
+func (c *call) timeout(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.request.Context(), d)
+}
+
+// execute runs a command that is idempotent by its own state.
+func (c *call) execute(command eventstore.Command, meta eventstore.Metadata) (any, error) {
+	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
+	defer cancel()
+	outcome, err := c.api.Executor.Execute(ctx, eventstore.Request{Command: command, Meta: meta})
+	return outcome.Result, err
+}
+
+// fail answers with a problem document.
+func (c *call) fail(err error) {
+	refusal := refused(err)
+	means := meanings[refusal.Code]
+	if means.status >= http.StatusInternalServerError {
+		c.fault = err
+	}
+	header := c.Header()
+	if means.retryAfter > 0 && header.Get("Retry-After") == "" {
+		header.Set("Retry-After", seconds(means.retryAfter))
+	}
+	if refusal.Code == CodeUnauthenticated {
+		header.Set("WWW-Authenticate", `Bearer realm="andes"`)
+	}
+	status, body := renderProblem(refusal, c.correlation)
+	c.send(status, problemMedia, body)
+}
+
+// send writes the answer.
+func (c *call) send(status int, media string, body []byte) {
+	if c.status != 0 {
+		return // too late: the answer has begun
+	}
+	header := c.Header()
+	if body != nil {
+		header.Set("Content-Type", media)
+		header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	c.status = status
+	c.inner.WriteHeader(status)
+	if c.request.Method != http.MethodHead {
+		_, _ = c.inner.Write(body) // a caller that left can't be told
+	}
+}
+
+// finish answers a panic and logs the call.
+func (c *call) finish() {
+	if cause := recover(); cause != nil {
+		if cause == http.ErrAbortHandler {
+			panic(cause)
+		}
+		c.fail(fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+	}
+	if c.request.Context().Err() != nil && c.fault != nil {
+		c.status = statusGone
+	}
+	c.api.observer.saw(c)
+}

@@ -1,0 +1,262 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"andes/commands/order"
+	"andes/commands/sku"
+	"andes/eventstore"
+	"andes/queries"
+)
+
+// How many SKUs one request may ask for.
+const (
+	maxSKUsInQuery = 100
+	maxSKUsInBody  = 1000
+)
+
+// skusBody asks for many SKUs.
+type skusBody struct {
+	SKUs []askedSKU `json:"skus" minItems:"1" maxItems:"1000" doc:"Answered in this order, repeated ones once"`
+}
+
+// stockLine is a SKU's stock.
+type stockLine struct {
+	SKU       string `json:"sku"`
+	Available int64  `json:"available" doc:"Units that the partner can order"`
+	AsOf      stamp  `json:"asOf" doc:"When the value was last known to be right"`
+	Stale     bool   `json:"stale" doc:"Whether asOf is too long ago"`
+}
+
+type stockBody struct {
+	Items    []stockLine `json:"items"`
+	NotFound []string    `json:"notFound" doc:"SKUs that are not known"`
+}
+
+// priceLine is a SKU's price.
+type priceLine struct {
+	SKU       string       `json:"sku"`
+	Price     moneyBody    `json:"price" doc:"What the partner pays"`
+	ListPrice moneyBody    `json:"listPrice" doc:"Before discounts"`
+	Currency  currencyText `json:"currency"`
+	AsOf      stamp        `json:"asOf" doc:"When the value was last known to be right"`
+	Stale     bool         `json:"stale" doc:"Whether asOf is too long ago"`
+}
+
+type pricesBody struct {
+	Items    []priceLine `json:"items"`
+	NotFound []string    `json:"notFound" doc:"SKUs without a price for the partner"`
+}
+
+type productBody struct {
+	SKU        string            `json:"sku"`
+	Name       string            `json:"name"`
+	Segment    string            `json:"segment,omitempty"`
+	Attributes map[string]string `json:"attributes"`
+	ChangedAt  stamp             `json:"changedAt"`
+}
+
+var skuParameter = queryParameter("sku", "Up to 100 SKUs, as repeated parameters or separated by commas. A SKU that contains a comma can only be asked by POST.", true,
+	&huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}})
+
+func (a *API) stockEndpoints() []*endpoint {
+	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[stockBody]()}}
+	return []*endpoint{
+		{
+			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs",
+			access: partners, quota: Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
+			handle: func(c *call) error { return c.withQuerySKUs(c.answerStock) },
+		},
+		{
+			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs",
+			access: partners, quota: Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
+			handle: func(c *call) error { return c.withBodySKUs(c.answerStock) },
+		},
+	}
+}
+
+func (a *API) priceEndpoints() []*endpoint {
+	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[pricesBody]()}}
+	return []*endpoint{
+		{
+			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs",
+			access: partners, quota: Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
+			handle: func(c *call) error { return c.withQuerySKUs(c.answerPrices) },
+		},
+		{
+			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs",
+			access: partners, quota: Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
+			handle: func(c *call) error { return c.withBodySKUs(c.answerPrices) },
+		},
+	}
+}
+
+func (a *API) productEndpoints() []*endpoint {
+	return []*endpoint{{
+		method: http.MethodGet, path: productPrefix + "{sku}", id: "product", tag: "catalogue", summary: "A product",
+		description: "All that follows /v1/products/ is the SKU, percent-encoded once.",
+		access:      partners, quota: Reads, frequent: true,
+		answers: []answer{{status: 200, description: "The product", body: reflect.TypeFor[productBody]()}},
+		handle:  (*call).answerProduct,
+	}}
+}
+
+// withQuerySKUs reads the SKUs of the query string.
+func (c *call) withQuerySKUs(answer func(skus []string) error) error {
+	values, err := c.query("sku")
+	if err != nil {
+		return err
+	}
+	sent := values["sku"]
+	if len(sent) == 0 {
+		return parameterProblem(CodeParameterMissing, "sku", "at least one SKU is needed")
+	}
+	var skus []string
+	for _, part := range sent {
+		for text := range strings.SplitSeq(part, ",") {
+			if utf8.RuneCountInString(text) > maxAskedSKU {
+				return parameterProblem(sku.CodeInvalid, "sku", "a SKU is too long")
+			}
+			if len(skus) == maxSKUsInQuery {
+				return parameterProblem(CodeTooManySKUs, "sku", "at most "+strconv.Itoa(maxSKUsInQuery)+" SKUs; POST takes more")
+			}
+			skus = append(skus, text)
+		}
+	}
+	return answer(skus)
+}
+
+// withBodySKUs reads the SKUs of the body.
+func (c *call) withBodySKUs(answer func(skus []string) error) error {
+	body, err := readBody[skusBody](c)
+	if err != nil {
+		return err
+	}
+	skus := make([]string, len(body.SKUs))
+	for i, text := range body.SKUs {
+		skus[i] = string(text)
+	}
+	return answer(skus)
+}
+
+// query parses the query string and refuses parameters that the endpoint does not have.
+func (c *call) query(names ...string) (url.Values, error) {
+	values, err := url.ParseQuery(c.request.URL.RawQuery)
+	if err != nil {
+		return nil, eventstore.Refuse(CodeQueryMalformed, "the query string is not percent-encoded properly")
+	}
+	for name, texts := range values {
+		known := false
+		for _, expected := range names {
+			known = known || name == expected
+		}
+		if !known {
+			return nil, parameterProblem(CodeParameterUnknown, "", "the parameters are "+strings.Join(names, ", "))
+		}
+		for _, text := range texts {
+			if !utf8.ValidString(text) || !plainText(text) {
+				return nil, parameterProblem(CodeTextInvalid, name, "the text is not UTF-8, or has control characters")
+			}
+		}
+	}
+	return values, nil
+}
+
+// parameterProblem is a refusal for a query parameter.
+func parameterProblem(code eventstore.Code, name, detail string) error {
+	pointer := ""
+	if name != "" {
+		pointer = "#" + name
+	}
+	return &eventstore.Refusal{Code: code, Detail: detail, Problems: []eventstore.Problem{{Pointer: pointer, Code: code, Detail: detail}}}
+}
+
+func (c *call) answerStock(skus []string) error {
+	channel, err := c.channel()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	answers, notFound, err := queries.Stock(ctx, c.api.Reader, channel.Policy, c.api.Thresholds, c.api.Clock(), skus)
+	if err != nil {
+		return err
+	}
+	c.raw(func(b []byte) []byte {
+		b = append(b, `{"items":[`...)
+		for i, line := range answers {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"sku":`...)
+			b = appendText(b, line.SKU)
+			b = append(b, `,"available":`...)
+			b = strconv.AppendInt(b, line.Available, 10)
+			b = appendFreshness(b, line.AsOf, line.Stale)
+		}
+		return append(appendTexts(append(b, ']'), "notFound", notFound), '}')
+	})
+	return nil
+}
+
+func (c *call) answerPrices(skus []string) error {
+	channel, err := c.channel()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	answers, notFound, err := queries.Prices(ctx, c.api.Reader, channel.Policy, c.api.Thresholds, c.api.Clock(), skus)
+	if err != nil {
+		return err
+	}
+	c.raw(func(b []byte) []byte {
+		b = append(b, `{"items":[`...)
+		for i, line := range answers {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"sku":`...)
+			b = appendText(b, line.SKU)
+			b = append(b, `,"price":`...)
+			b = appendMoney(b, line.Price)
+			b = append(b, `,"listPrice":`...)
+			b = appendMoney(b, line.ListPrice)
+			b = append(b, `,"currency":"`...)
+			b = append(b, line.Price.Currency...)
+			b = append(b, '"')
+			b = appendFreshness(b, line.AsOf, line.Stale)
+		}
+		return append(appendTexts(append(b, ']'), "notFound", notFound), '}')
+	})
+	return nil
+}
+
+func (c *call) answerProduct() error {
+	text := c.request.PathValue("sku")
+	if sku.Check(text) != "" {
+		return eventstore.Refuse(order.CodeNotFound, "there is no such product")
+	}
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	found, err := c.api.Reader.Products(ctx, []string{text})
+	if err != nil {
+		return err
+	}
+	view, known := found[text]
+	if !known {
+		return eventstore.Refuse(order.CodeNotFound, "there is no such product")
+	}
+	attributes := view.Attributes
+	if attributes == nil {
+		attributes = map[string]string{}
+	}
+	return c.json(http.StatusOK, productBody{SKU: text, Name: view.Name, Segment: view.Segment, Attributes: attributes, ChangedAt: stamp(view.ChangedAt)})
+}

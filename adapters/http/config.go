@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"andes/commands/partner"
+	"andes/commands/subscription"
+	"andes/eventstore"
+	"andes/queries"
+)
+
+// Role is a group of endpoints that is deployed together.
+type Role string
+
+// The roles.
+const (
+	Query   Role = "query"   // stock, prices, products, orders
+	Command Role = "command" // orders, subscriptions, partner administration, payment webhook
+	Health  Role = "health"  // health, metrics and docs alone: for processes that serve no partner
+)
+
+// Principal is whom a verified token stands for.
+type Principal struct {
+	Subject string
+	Partner string // "": no partner
+	Roles   []string
+}
+
+// Roles of operators.
+const (
+	OpsAdmin  = "ops-admin"
+	OpsViewer = "ops-viewer"
+)
+
+// Subscriptions lists a partner's webhook subscriptions that are not removed.
+type Subscriptions interface {
+	Subscriptions(ctx context.Context, partnerID string) ([]subscription.State, error)
+}
+
+// QuotaGroup is a group of endpoints that share a partner's quota.
+type QuotaGroup string
+
+// The groups with a quota. Orders have their own, so a burst of reads never stops a partner's sales.
+const (
+	Reads  QuotaGroup = "reads"
+	Orders QuotaGroup = "orders"
+)
+
+// Quota decides whether a partner may make one more request.
+type Quota interface {
+	Take(ctx context.Context, channel partner.State, group QuotaGroup) Verdict
+}
+
+// Verdict is a quota's decision and what the caller is told of it.
+type Verdict struct {
+	Allowed    bool
+	Limit      int           // requests in a window; 0: nothing is told
+	Window     time.Duration // of the limit
+	Remaining  int
+	Reset      time.Duration // until Remaining is Limit again
+	RetryAfter time.Duration // when not allowed
+}
+
+// Limits bound a request.
+type Limits struct {
+	Body           int64         // bytes of a request's body
+	ReadTimeout    time.Duration // of answering a query
+	CommandTimeout time.Duration // of executing a command
+	KeyTTL         time.Duration // how long an idempotency key's answer is kept
+}
+
+// DefaultLimits are those of the specification.
+var DefaultLimits = Limits{Body: 1 << 20, ReadTimeout: 2 * time.Second, CommandTimeout: 10 * time.Second, KeyTTL: 24 * time.Hour}
+
+// Config is all that the edge needs.
+type Config struct {
+	Roles []Role // what is served here; empty: all
+
+	Executor      eventstore.Executor                    // Command
+	Subscriptions Subscriptions                          // Command
+	Reader        queries.Reader                         // Query
+	Orders        queries.Orders                         // Query; with Command only, for the trace of webhooks
+	Partners      queries.Partners                       // both
+	Thresholds    queries.Thresholds                     // zero: the default ones
+	Quota         Quota                                  // nil: no quotas
+	Ready         func(context.Context) map[string]error // what each needed part lacks; may be nil
+
+	// Verify gives whom a bearer token stands for. Any error means 401, unless it says by a method
+	// Outage() bool that the token could not be judged.
+	Verify func(ctx context.Context, token string) (Principal, error)
+	// DevIssuer serves /dev/jwks.json and /dev/token; only with Development.
+	DevIssuer http.Handler
+	// PaymentWebhookSecrets are those of the gateway's signatures; two during a rotation.
+	PaymentWebhookSecrets []string
+	Development           bool // permits DevIssuer and subscriptions to http URLs
+
+	Clock      func() time.Time
+	NewID      func() string // UUIDv7
+	Limits     Limits        // zero: the default ones
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+	Version    string // of the API document
+}
+
+func (c *Config) withDefaults() {
+	if len(c.Roles) == 0 {
+		c.Roles = []Role{Query, Command}
+	}
+	if c.Thresholds == (queries.Thresholds{}) {
+		c.Thresholds = queries.DefaultThresholds
+	}
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits
+	}
+	if c.Version == "" {
+		c.Version = "1.0.0"
+	}
+}
+
+func (c *Config) serves(role Role) bool {
+	for _, served := range c.Roles {
+		if served == role {
+			return true
+		}
+	}
+	return false
+}
+
+// validate reports every fault.
+func (c *Config) validate() error {
+	var faults []error
+	need := func(there bool, format string, args ...any) {
+		if !there {
+			faults = append(faults, fmt.Errorf("http edge: "+format, args...))
+		}
+	}
+	for _, role := range c.Roles {
+		need(role == Query || role == Command || role == Health, "unknown role %q", role)
+	}
+	need(c.Verify != nil && c.Partners != nil, "Verify and Partners are needed")
+	need(c.Clock != nil && c.NewID != nil && c.Logger != nil, "Clock, NewID and Logger are needed")
+	need(c.Registerer != nil && c.Gatherer != nil, "Registerer and Gatherer are needed")
+	need(!c.serves(Query) || c.Reader != nil && c.Orders != nil, "the query role needs Reader and Orders")
+	need(!c.serves(Command) || c.Executor != nil && c.Subscriptions != nil, "the command role needs Executor and Subscriptions")
+	need(!c.serves(Command) || len(c.PaymentWebhookSecrets) > 0, "the command role needs a payment webhook secret")
+	need(c.DevIssuer == nil || c.Development, "the development issuer must not be served in production")
+	need(c.Limits.Body > 0 && c.Limits.ReadTimeout > 0 && c.Limits.CommandTimeout > 0 && c.Limits.KeyTTL > 0, "limits are positive")
+	return errors.Join(faults...)
+}

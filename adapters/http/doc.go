@@ -1,0 +1,25 @@
+// Package httpapi is the HTTP edge: the partner API, the payment gateway's webhook, partner
+// administration, health, metrics and the API's own documentation.
+//
+// One table of endpoints (endpoints.go) is the router, the OpenAPI document and the access rules at
+// once. A request body's Go type gives the schema in the document, and that schema is what checks the
+// body (shape.go), so the document can't promise what the code doesn't do. Every error is a problem
+// document made from one table of codes (problem.go).
+//
+// A request passes, in this order: correlation id, route, bearer token, role, quota, idempotency key,
+// media type, size, JSON syntax, and only then the meaning of its body.
+//
+// # Numbers
+//
+// A whole number is written in digits; a fraction of zeros (6.0), as some languages write it, is
+// accepted and means the same. An exponent (1e3) is refused, like any other fraction.
+//
+// # Idempotency
+//
+// Two requests with one key are the same request when their canonical JSON (RFC 8785) and their route
+// are: white space, the order of members, 1 or 1.0 and the character set in Content-Type do not
+// matter, every other difference does. A finished answer, also a refusal, is kept and given again byte
+// for byte, with the correlationId of the first call in its body. What is not kept leaves the key free:
+// faults on our side, a partner that is not set up yet, and bodies that are no JSON. Whoever does not
+// know what became of a request repeats it with the same key; whoever changes it takes a new one.
+package httpapi

@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// readyTimeout bounds the look at all parts.
+const readyTimeout = 2 * time.Second
+
+type healthBody struct {
+	Status string `json:"status" enum:"ok"`
+}
+
+type readyBody struct {
+	Ready   bool     `json:"ready"`
+	Missing []string `json:"missing,omitempty" doc:"The parts that are not available; why is in the logs"`
+}
+
+func (a *API) healthEndpoints() []*endpoint {
+	metrics := promhttp.HandlerFor(a.Gatherer, promhttp.HandlerOpts{})
+	return []*endpoint{
+		{
+			method: http.MethodGet, path: "/healthz", id: "alive", tag: "operations", frequent: true,
+			summary: "Whether the process works",
+			answers: []answer{{status: 200, description: "It does", body: reflect.TypeFor[healthBody]()}},
+			handle:  func(c *call) error { return c.json(http.StatusOK, healthBody{Status: "ok"}) },
+		},
+		{
+			method: http.MethodGet, path: "/readyz", id: "ready", tag: "operations", frequent: true,
+			summary: "Whether requests should be sent here",
+			answers: []answer{
+				{status: 200, description: "They should", body: reflect.TypeFor[readyBody]()},
+				{status: 503, description: "They should not", body: reflect.TypeFor[readyBody]()},
+			},
+			handle: a.ready,
+		},
+		{
+			method: http.MethodGet, path: "/metrics", id: "metrics", tag: "operations", frequent: true,
+			summary: "Prometheus metrics",
+			answers: []answer{{status: 200, description: "Text format", media: "text/plain", body: reflect.TypeFor[string]()}},
+			handle:  func(c *call) error { metrics.ServeHTTP(c, c.request); return nil },
+		},
+	}
+}
+
+func (a *API) ready(c *call) error {
+	missing := map[string]error{}
+	if a.Ready != nil {
+		ctx, cancel := context.WithTimeout(c.request.Context(), readyTimeout)
+		defer cancel()
+		missing = a.Ready(ctx)
+	}
+	maps.DeleteFunc(missing, func(_ string, err error) bool { return err == nil })
+	body := readyBody{Ready: len(missing) == 0, Missing: slices.Sorted(maps.Keys(missing))}
+	if a.draining.Load() {
+		body = readyBody{Missing: append([]string{"stopping"}, body.Missing...)}
+	}
+	if body.Ready {
+		return c.json(http.StatusOK, body)
+	}
+	for part, err := range missing {
+		a.Logger.LogAttrs(c.request.Context(), slog.LevelWarn, "not ready", slog.String("part", part), slog.String("error", err.Error()))
+	}
+	return c.json(http.StatusServiceUnavailable, body)
+}
+
+// json answers with a value. For what is asked often there is raw.
+func (c *call) json(status int, value any) error {
+	data, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	c.send(status, "application/json", data)
+	return nil
+}

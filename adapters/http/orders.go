@@ -1,0 +1,285 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"andes/commands/order"
+	"andes/eventstore"
+	"andes/queries"
+)
+
+// orderBody places an order.
+type orderBody struct {
+	PartnerOrderRef string       `json:"partnerOrderRef,omitempty" minLength:"1" maxLength:"64" doc:"The partner's own name for the order; one order per name"`
+	Currency        currencyText `json:"currency"`
+	Lines           []lineBody   `json:"lines" minItems:"1" maxItems:"2000"`
+	Customer        customerBody `json:"customer,omitzero"`
+	Payment         paymentBody  `json:"payment"`
+}
+
+type lineBody struct {
+	SKU       skuText   `json:"sku"`
+	Quantity  quantity  `json:"quantity"`
+	UnitPrice moneyBody `json:"unitPrice,omitzero" doc:"What the partner saw; if the price differs, the order is refused"`
+}
+
+// customerBody is personal data. It goes into the order.placed event, encrypted, and nowhere else.
+type customerBody struct {
+	Name    string `json:"name,omitempty" minLength:"1" maxLength:"200"`
+	Email   string `json:"email,omitempty" minLength:"3" maxLength:"254" pattern:"^[^@\\s]+@[^@\\s]+$"`
+	Phone   string `json:"phone,omitempty" minLength:"1" maxLength:"40"`
+	Address string `json:"address,omitempty" minLength:"1" maxLength:"1000"`
+}
+
+type paymentBody struct {
+	Token string `json:"token" minLength:"1" maxLength:"255" pattern:"^[\\x21-\\x7E]+$" doc:"Of the payment gateway; never a card number"`
+}
+
+// orderView is an order in answers.
+type orderView struct {
+	OrderID         string        `json:"orderId"`
+	PartnerOrderRef string        `json:"partnerOrderRef,omitempty"`
+	Status          order.Status  `json:"status" enum:"PENDING_PAYMENT,CONFIRMED,DISPATCHED,DELIVERED,CANCELLED"`
+	Reason          order.Reason  `json:"reason,omitempty" enum:"PAYMENT_REJECTED,PAYMENT_EXPIRED,CANCELLED_BY_PARTNER,CANCELLED_BY_OPS" doc:"Of a cancellation"`
+	OMSSync         order.OMSSync `json:"omsSync,omitempty" enum:"pending,registered" doc:"Whether the order registry knows a confirmed order"`
+	Total           moneyBody     `json:"total"`
+	Lines           []lineView    `json:"lines"`
+	PlacedAt        stamp         `json:"placedAt"`
+	UpdatedAt       stamp         `json:"updatedAt"`
+	CorrelationID   string        `json:"correlationId" doc:"Of the request that placed the order"`
+}
+
+type lineView struct {
+	SKU       string    `json:"sku"`
+	Quantity  int64     `json:"quantity"`
+	UnitPrice moneyBody `json:"unitPrice"`
+	Amount    moneyBody `json:"amount"`
+}
+
+type ordersBody struct {
+	Items      []orderView `json:"items"`
+	NextCursor string      `json:"nextCursor" doc:"Where to go on; also valid when hasMore is false, for what changes later"`
+	HasMore    bool        `json:"hasMore"`
+}
+
+func viewOf(s order.State) orderView {
+	lines := make([]lineView, len(s.Lines))
+	for i, line := range s.Lines {
+		lines[i] = lineView{SKU: line.SKU, Quantity: line.Quantity, UnitPrice: moneyOf(line.UnitPrice), Amount: moneyOf(line.Amount)}
+	}
+	return orderView{
+		OrderID: s.ID, PartnerOrderRef: s.PartnerRef, Status: s.Status, Reason: s.Reason, OMSSync: s.OMSSync,
+		Total: moneyOf(s.Total), Lines: lines, PlacedAt: stamp(s.PlacedAt), UpdatedAt: stamp(s.UpdatedAt), CorrelationID: s.CorrelationID,
+	}
+}
+
+var errNoAnswer = errors.New("the executor gave no answer")
+
+func renderOrder(result any) ([]byte, error) {
+	state, ok := result.(order.State)
+	if !ok {
+		return nil, fmt.Errorf("expected an order, got %T", result)
+	}
+	return json.Marshal(viewOf(state), json.Deterministic(true))
+}
+
+func (a *API) orderEndpoints() []*endpoint {
+	view := reflect.TypeFor[orderView]()
+	return []*endpoint{
+		{
+			method: http.MethodPost, path: "/v1/orders", id: "placeOrder", tag: "orders", summary: "Place an order",
+			description: "The stock is held and the order recorded before the answer. A finished answer, also a refusal, is repeated byte for byte for the same key and body.",
+			access:      partners, quota: Orders, keyed: true, body: reflect.TypeFor[orderBody](),
+			answers: []answer{{status: 202, description: "The order is placed", body: view, headers: []string{"Location", replayedHeader}}},
+			handle:  (*call).placeOrder,
+		},
+		{
+			method: http.MethodPost, path: "/v1/orders/{id}/cancel", id: "cancelOrder", tag: "orders", summary: "Cancel an order",
+			description: "Until dispatch. Repeating it changes nothing. A body is not read.",
+			access:      partners, quota: Orders,
+			answers: []answer{{status: 200, description: "The order is cancelled", body: view}},
+			handle:  (*call).cancelOrder,
+		},
+	}
+}
+
+func (a *API) orderQueryEndpoints() []*endpoint {
+	first, most := 1.0, float64(maxOrders)
+	return []*endpoint{
+		{
+			method: http.MethodGet, path: "/v1/orders/{id}", id: "order", tag: "orders", summary: "An order of the partner",
+			access: partners, quota: Reads,
+			answers: []answer{{status: 200, description: "The order", body: reflect.TypeFor[orderView]()}},
+			handle:  (*call).answerOrder,
+		},
+		{
+			method: http.MethodGet, path: "/v1/orders", id: "orders", tag: "orders", summary: "The partner's orders by their last change",
+			access: partners, quota: Reads,
+			parameters: []*huma.Param{
+				queryParameter("updatedSince", "Begin with orders changed at or after this RFC 3339 time; not together with cursor", false, &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
+				queryParameter("cursor", "nextCursor of an earlier answer", false, &huma.Schema{Type: huma.TypeString}),
+				queryParameter("limit", "Orders in a page, 50 by default", false, &huma.Schema{Type: huma.TypeInteger, Minimum: &first, Maximum: &most}),
+			},
+			answers: []answer{{status: 200, description: "A page; it may be short although there is more", body: reflect.TypeFor[ordersBody]()}},
+			handle:  (*call).answerOrders,
+		},
+	}
+}
+
+// orderNamespace makes an order's id of the partner's own reference, so that the same reference can
+// never be two orders.
+var orderNamespace = uuid.MustParse("7f7ab9b2-6e0f-5a37-9c5d-2a1f6a1c0e5b")
+
+func (c *call) placeOrder() error {
+	key, err := idempotencyKey(c.request.Header)
+	if err != nil {
+		return err
+	}
+	doc, err := c.readDocument()
+	if err != nil {
+		return err
+	}
+	body, err := decode[orderBody](c, doc)
+	var command eventstore.Command = refuse{why: err}
+	if err == nil {
+		command = c.place(body)
+	}
+	return c.executeKeyed(key, doc, command, http.StatusAccepted, renderOrder, func(body []byte) string {
+		return "/v1/orders/" + orderIDIn(body)
+	})
+}
+
+// place makes the command. An amount that is no amount of its currency makes one that is refused.
+func (c *call) place(body orderBody) eventstore.Command {
+	var problems []eventstore.Problem
+	lines := make([]order.RequestedLine, len(body.Lines))
+	for i, line := range body.Lines {
+		seen, faults := line.UnitPrice.parse("/lines/" + strconv.Itoa(i) + "/unitPrice")
+		problems = append(problems, faults...)
+		lines[i] = order.RequestedLine{SKU: string(line.SKU), Quantity: int64(line.Quantity), UnitPrice: seen}
+	}
+	if err := invalid(problems); err != nil {
+		return refuse{why: err}
+	}
+	id := c.api.NewID()
+	if body.PartnerOrderRef != "" {
+		id = uuid.NewSHA1(orderNamespace, []byte(c.principal.Partner+"|"+body.PartnerOrderRef)).String()
+	}
+	// Only to fetch the prices early; what counts is what the write side has.
+	known, _, _ := c.api.Partners.Partner(c.request.Context(), c.principal.Partner)
+	return order.Place{
+		OrderID: id, Partner: c.principal.Partner, PartnerRef: body.PartnerOrderRef, PriceList: known.Policy.PriceList,
+		Currency: string(body.Currency), Lines: lines, Customer: order.Customer(body.Customer), PaymentToken: body.Payment.Token,
+	}
+}
+
+// orderID gives the id in the path. What is no id is no order.
+func (c *call) orderID() (string, error) {
+	id := c.request.PathValue("id")
+	if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
+		return "", noSuchOrder()
+	}
+	return id, nil
+}
+
+func noSuchOrder() error { return eventstore.Refuse(order.CodeNotFound, "there is no such order") }
+
+func (c *call) cancelOrder() error {
+	id, err := c.orderID()
+	if err != nil {
+		return err
+	}
+	result, err := c.execute(order.Cancel{OrderID: id, Partner: c.principal.Partner, Reason: order.CancelledByPartner}, c.meta())
+	if err != nil {
+		return err
+	}
+	body, err := renderOrder(result)
+	if err != nil {
+		return err
+	}
+	c.send(http.StatusOK, "application/json", body)
+	return nil
+}
+
+func (c *call) answerOrder() error {
+	id, err := c.orderID()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	state, known, err := queries.Order(ctx, c.api.Orders, c.principal.Partner, id)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return noSuchOrder()
+	}
+	return c.json(http.StatusOK, viewOf(state))
+}
+
+// Sizes of a page of orders.
+const (
+	someOrders = 50
+	maxOrders  = 200
+)
+
+func (c *call) answerOrders() error {
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	cursor, since, limit, err := c.orderList()
+	if err != nil {
+		return err
+	}
+	if !since.IsZero() {
+		if cursor, err = queries.OrdersSince(ctx, c.api.Orders, c.principal.Partner, since); err != nil {
+			return err
+		}
+	}
+	page, err := queries.OrdersPage(ctx, c.api.Orders, c.principal.Partner, cursor, limit)
+	if err != nil {
+		return err
+	}
+	body := ordersBody{Items: make([]orderView, len(page.Orders)), NextCursor: page.Next.Encode(), HasMore: page.More}
+	for i, state := range page.Orders {
+		body.Items[i] = viewOf(state)
+	}
+	return c.json(http.StatusOK, body)
+}
+
+// orderList reads what page is asked for.
+func (c *call) orderList() (cursor queries.Cursor, since time.Time, limit int, err error) {
+	values, err := c.query("updatedSince", "cursor", "limit")
+	if err != nil {
+		return cursor, since, 0, err
+	}
+	limit = someOrders
+	if text := values.Get("limit"); values.Has("limit") {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxOrders {
+			return cursor, since, 0, parameterProblem(CodeParameterInvalid, "limit", "a whole number from 1 to "+strconv.Itoa(maxOrders)+" is expected")
+		}
+	}
+	if values.Has("cursor") && values.Has("updatedSince") {
+		return cursor, since, 0, parameterProblem(CodeParameterInvalid, "updatedSince", "a cursor knows its own updatedSince")
+	}
+	if values.Has("cursor") {
+		if cursor, err = queries.ParseCursor(values.Get("cursor")); err != nil {
+			return cursor, since, 0, parameterProblem(CodeParameterInvalid, "cursor", err.Error())
+		}
+	}
+	if values.Has("updatedSince") {
+		if since, err = time.Parse(time.RFC3339, values.Get("updatedSince")); err != nil {
+			return cursor, since, 0, parameterProblem(CodeParameterInvalid, "updatedSince", "an RFC 3339 time with its offset is expected, percent-encoded")
+		}
+	}
+	return cursor, since, limit, nil
+}

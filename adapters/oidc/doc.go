@@ -1,0 +1,16 @@
+// Package oidc verifies bearer tokens (JWT) by the issuer's key set (JWKS), and holds the development
+// issuer.
+//
+//	token ──► seen before and not expired? ──yes──► principal
+//	            │no
+//	            ▼
+//	          header: alg as configured, no crit ──► key of its kid ──► signature ──► claims ──► principal
+//	                                                   │unknown
+//	                                                   ▼
+//	                                          fetch the key set, at most once per MinRefetch
+//
+// Nothing in a token leads anywhere: jku, x5u and an embedded key are not looked at, and the algorithm is
+// the configured one, so a token can choose neither. Keys that were read once are used while the issuer
+// is down; an empty answer does not take them away. A key that left the set is refused CacheFor after the
+// set was read without it, at the latest.
+package oidc

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/rueidis"
+
+	"andes/adapters/kafka"
+	"andes/catalogue"
+)
+
+// doctorCmd looks at everything that the platform needs.
+type doctorCmd struct{}
+
+// finding is what the doctor says of one need.
+type finding struct {
+	need   string
+	state  string
+	remedy string // empty: nothing to do
+}
+
+// checkTimeout bounds each look.
+const checkTimeout = 5 * time.Second
+
+var errUnwell = errors.New("something is missing, see above")
+
+// Run implements the command.
+func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
+	checks := []func(context.Context, *settings) finding{
+		checkPostgres, checkSchema, checkRedis, checkKafka, checkTopics,
+		legacy("ERP", "erp_url", func(s *settings) string { return s.ERPURL }),
+		legacy("WMS", "wms_url", func(s *settings) string { return s.WMSURL }),
+		legacy("OMS", "oms_url", func(s *settings) string { return s.OMSURL }),
+		legacy("payment gateway", "payment_url", func(s *settings) string { return s.PaymentURL }),
+		checkIssuer,
+	}
+	var findings []finding
+	for _, check := range checks {
+		looking, cancel := context.WithTimeout(ctx, checkTimeout)
+		findings = append(findings, check(looking, s))
+		cancel()
+	}
+	return report(os.Stdout, findings)
+}
+
+func report(out io.Writer, findings []finding) error {
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	unwell := false
+	for _, f := range findings {
+		mark := "ok"
+		if f.remedy != "" {
+			mark, unwell = "MISSING", true
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", mark, f.need, f.state)
+		if f.remedy != "" {
+			fmt.Fprintf(table, "\t\t-> %s\n", f.remedy)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if unwell {
+		return errUnwell
+	}
+	return nil
+}
+
+const startServices = "start it, for example by `make services`"
+
+func checkPostgres(ctx context.Context, s *settings) finding {
+	f := finding{need: "PostgreSQL 15+"}
+	if s.PostgresURL == "" {
+		f.state, f.remedy = "ANDES_POSTGRES_URL is not set", "set it, or use `make run`, which installs and starts PostgreSQL"
+		return f
+	}
+	conn, err := pgx.Connect(ctx, s.PostgresURL)
+	if err != nil {
+		f.state, f.remedy = "does not answer", startServices
+		return f
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var version, number, fsync string
+	err = conn.QueryRow(ctx, "SELECT current_setting('server_version'), current_setting('server_version_num'), current_setting('fsync')").Scan(&version, &number, &fsync)
+	f.state = fmt.Sprintf("version %s, fsync %s", version, fsync)
+	switch {
+	case err != nil:
+		f.state, f.remedy = err.Error(), startServices
+	case number < "150000":
+		f.remedy = "upgrade to PostgreSQL 15 or later"
+	case fsync != "on":
+		f.remedy = "set fsync = on: without it an acknowledged order can be lost"
+	}
+	return f
+}
+
+func checkSchema(ctx context.Context, s *settings) finding {
+	f := finding{need: "database schema", state: s.PostgresSchema}
+	conn, err := pgx.Connect(ctx, s.PostgresURL)
+	if err != nil {
+		f.state, f.remedy = "unknown", "PostgreSQL first"
+		return f
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var there bool
+	err = conn.QueryRow(ctx, "SELECT to_regclass(quote_ident($1) || '.events') IS NOT NULL", s.PostgresSchema).Scan(&there)
+	if err != nil || !there {
+		f.state, f.remedy = "not there", "run `andes migrate`"
+	}
+	return f
+}
+
+func checkRedis(ctx context.Context, s *settings) finding {
+	f := finding{need: "Redis 7+"}
+	if s.RedisAddrs == "" {
+		f.state, f.remedy = "ANDES_REDIS_ADDRS is not set", "set it, or use `make run`, which installs and starts Redis"
+		return f
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: list(s.RedisAddrs), Dialer: net.Dialer{Timeout: checkTimeout}, DisableCache: true})
+	if err != nil {
+		f.state, f.remedy = "does not answer", startServices
+		return f
+	}
+	defer client.Close()
+	info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		f.state, f.remedy = err.Error(), startServices
+		return f
+	}
+	var version string
+	for line := range strings.Lines(info) {
+		if _, err := fmt.Sscanf(line, "redis_version:%s", &version); err == nil {
+			break
+		}
+	}
+	f.state = "version " + version
+	return f
+}
+
+func checkKafka(ctx context.Context, s *settings) finding {
+	f := finding{need: "Kafka 4+"}
+	brokers := list(s.KafkaBrokers)
+	if len(brokers) == 0 {
+		f.state, f.remedy = "ANDES_KAFKA_BROKERS is not set", "set it, or use `make run`, which fetches and starts Apache Kafka"
+		return f
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", brokers[0])
+	if err != nil {
+		f.state, f.remedy = brokers[0]+" does not answer", startServices
+		return f
+	}
+	_ = conn.Close()
+	f.state = s.KafkaBrokers
+	if kind := os.Getenv("ANDES_BROKER_KIND"); kind != "" {
+		f.state += " (" + kind + ")"
+	}
+	return f
+}
+
+func checkTopics(ctx context.Context, s *settings) finding {
+	f := finding{need: "Kafka topics"}
+	registry, err := catalogue.Registry()
+	if err != nil {
+		f.state, f.remedy = err.Error(), "this build is broken"
+		return f
+	}
+	p := platform{settings: s, registry: registry, topics: kafka.Topics{Prefix: s.KafkaPrefix}, cluster: kafka.Cluster{Brokers: list(s.KafkaBrokers), ClientID: "andes-doctor"}}
+	provision := p.provision()
+	f.state = fmt.Sprintf("%d, prefix %s", len(provision.Topics), s.KafkaPrefix)
+	if err := provision.Check(ctx); err != nil {
+		f.state, f.remedy = err.Error(), "run `andes migrate`"
+	}
+	return f
+}
+
+// legacy looks whether a legacy system's port answers at all; what it answers is the adapter's affair.
+func legacy(name, setting string, address func(*settings) string) func(context.Context, *settings) finding {
+	return func(ctx context.Context, s *settings) finding {
+		f := finding{need: name, state: address(s)}
+		if f.state == "" {
+			f.state, f.remedy = "ANDES_"+strings.ToUpper(setting)+" is not set", "set it; `make run` starts simulators"
+			return f
+		}
+		target, err := url.Parse(f.state)
+		if err != nil || target.Host == "" {
+			f.remedy = "it is not a URL"
+			return f
+		}
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", hostPort(target))
+		if err != nil {
+			f.state, f.remedy = f.state+" does not answer", "start it; reads go on without it, with stale: true"
+			return f
+		}
+		_ = conn.Close()
+		return f
+	}
+}
+
+func hostPort(target *url.URL) string {
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	return net.JoinHostPort(target.Hostname(), port)
+}
+
+func checkIssuer(ctx context.Context, s *settings) finding {
+	f := finding{need: "OIDC issuer", state: s.OIDCIssuer}
+	if s.OIDCIssuer == "" && s.development() {
+		f.state = "the built-in development issuer"
+		return f
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.OIDCJWKS, nil)
+	if err != nil {
+		f.remedy = "ANDES_OIDC_JWKS is not a URL"
+		return f
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil || response.StatusCode != http.StatusOK {
+		f.state, f.remedy = "its keys can't be read from "+s.OIDCJWKS, "check ANDES_OIDC_JWKS; partners' tokens can't be verified"
+		return f
+	}
+	_ = response.Body.Close()
+	return f
+}

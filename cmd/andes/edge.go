@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"net"
+	"time"
+
+	httpapi "andes/adapters/http"
+	"andes/adapters/redis"
+	"andes/queries"
+)
+
+// newEdge makes the HTTP server of this process. Every process has one, for its health and metrics; the
+// partner API is there with the roles query and command.
+func newEdge(p *platform, chosen []role) (func(context.Context) error, error) {
+	config := httpapi.Config{
+		Roles:    []httpapi.Role{httpapi.Health},
+		Executor: p.store, Orders: p.store, Subscriptions: p.store,
+		Thresholds:            queries.Thresholds{Stock: p.settings.StockStale, Price: p.settings.PriceStale},
+		PaymentWebhookSecrets: list(p.settings.PaymentWebhookSecret),
+		Development:           p.settings.development(),
+		Clock:                 time.Now, NewID: newID,
+		Limits: httpapi.DefaultLimits,
+		Logger: p.logger, Registerer: p.metrics, Gatherer: p.metrics,
+		Ready: p.ready,
+	}
+	config.Limits.KeyTTL = p.settings.AnswerTTL
+	for _, r := range chosen {
+		if endpoints := httpapi.Role(r.name); endpoints == httpapi.Query || endpoints == httpapi.Command {
+			config.Roles = append(config.Roles, endpoints)
+		}
+	}
+	model, err := p.readModel()
+	if err != nil {
+		return nil, err
+	}
+	fallback := queries.DefaultFallbackConfig()
+	fallback.Copy, fallback.States, fallback.PutBack = redis.NewReader(p.redis), p.store, model.Project
+	fallback.Now, fallback.Logger, fallback.Metrics = time.Now, p.logger, p.metrics
+	if config.Reader, err = queries.NewFallback(fallback); err != nil {
+		return nil, err
+	}
+	partners := queries.DefaultCachedPartnersConfig()
+	partners.Source, partners.Now = p.store, time.Now
+	if config.Partners, err = queries.NewCachedPartners(partners); err != nil {
+		return nil, err
+	}
+	if err := p.authenticate(&config); err != nil {
+		return nil, err
+	}
+	api, err := httpapi.New(config)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", p.settings.HTTPAddr)
+	if err != nil {
+		return nil, err
+	}
+	server := httpapi.DefaultServerConfig(p.logger)
+	server.DrainTimeout = p.settings.StopWait / 2
+	if p.settings.development() {
+		server.DrainDelay = 0 // no load balancer has to notice
+	}
+	return func(ctx context.Context) error { return httpapi.ServeOn(ctx, listener, api, server) }, nil
+}
+
+// ready tells what each part lacks that this process needs.
+func (p *platform) ready(ctx context.Context) map[string]error {
+	return map[string]error{
+		"postgres": p.store.Ping(ctx),
+		"redis":    p.redis.Ping(ctx),
+		"kafka":    p.kafkaReachable(ctx),
+	}
+}
+
+// kafkaReachable asks whether one of the brokers takes a connection.
+func (p *platform) kafkaReachable(ctx context.Context) error {
+	var dialer net.Dialer
+	var last error
+	for _, broker := range p.cluster.Brokers {
+		conn, err := dialer.DialContext(ctx, "tcp", broker)
+		if err == nil {
+			return conn.Close()
+		}
+		last = err
+	}
+	return last
+}

@@ -1,0 +1,49 @@
+// Command andes is the platform: `andes serve` runs its roles, the other commands are for operators.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the command line.
+type cli struct {
+	Config  string     `help:"Configuration file (YAML); the environment overrides it." type:"path" env:"ANDES_CONFIG"`
+	Serve   serveCmd   `cmd:"" help:"Run roles of the platform."`
+	Migrate migrateCmd `cmd:"" help:"Create or upgrade the database schema and the Kafka topics."`
+	Doctor  doctorCmd  `cmd:"" help:"Tell what is missing to run, and how to get it."`
+}
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	var line cli
+	parser := kong.Must(&line, kong.Name("andes"), kong.Description("Event-sourced CQRS between sales channels and slow systems."), kong.UsageOnError(), kong.Vars{"roles": roleNames(roles)})
+	parsed, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	settings, err := loadSettings(line.Config)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "andes:", err)
+		return 1
+	}
+	// The first signal stops in order; the second one stops at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.logLevel()}))
+	slog.SetDefault(logger)
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(settings, logger); err != nil {
+		fmt.Fprintln(os.Stderr, "andes:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"andes/adapters/erp"
+	"andes/adapters/guard"
+	"andes/adapters/kafka"
+	"andes/adapters/oms"
+	"andes/adapters/payment"
+	"andes/adapters/postgres"
+	"andes/adapters/redis"
+	"andes/adapters/webhook"
+	"andes/adapters/wms"
+	"andes/eventstore"
+	"andes/projections"
+	"andes/sagas"
+)
+
+// role is a part of the platform that is deployed by itself or with others.
+type role struct {
+	name     string
+	settings []string // that it needs
+	parts    func(p *platform) ([]part, error)
+}
+
+// roles is the platform: one line a role.
+var roles = []role{
+	{"query", nil, served},
+	{"command", []string{"payment_webhook_secret"}, commandRole},
+	{"relay", nil, relayRole},
+	{"projector", nil, projectorRole},
+	{"saga", nil, sagaRole},
+	{"erp", []string{"erp_url"}, erpRole},
+	{"wms", []string{"wms_url"}, wmsRole},
+	{"oms", []string{"oms_url"}, omsRole},
+	{"payment", []string{"payment_url"}, paymentRole},
+	{"webhook", nil, webhookRole},
+	{"ops", nil, served},
+}
+
+// Names of the consumers: of their groups and DLQs.
+const (
+	projectorName = "projector"
+	sagaName      = "fulfilment"
+	omsName       = "oms"
+	paymentName   = "payment"
+	webhookName   = "webhook"
+)
+
+func consumerNames() []string {
+	return []string{projectorName, sagaName, omsName, paymentName, webhookName}
+}
+
+// Calls that a legacy system bears at once.
+const (
+	erpCalls     = 10
+	wmsCalls     = 10
+	omsCalls     = 20
+	paymentCalls = 20
+)
+
+// served roles have nothing but their endpoints.
+func served(*platform) ([]part, error) { return nil, nil }
+
+// Sweeping of expired answers.
+const (
+	sweepEvery = time.Minute
+	sweepBatch = 10_000
+)
+
+func commandRole(p *platform) ([]part, error) {
+	sweep := func(ctx context.Context) error {
+		ticker := time.NewTicker(sweepEvery)
+		defer ticker.Stop()
+		for {
+			if _, err := p.store.SweepAnswers(ctx, time.Now(), sweepBatch); err != nil && ctx.Err() == nil {
+				p.logger.Warn("expired answers were not swept", "error", err.Error())
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	}
+	return []part{{name: "answers", stage: workers, run: sweep}}, nil
+}
+
+// relayLog gives the relay its port.
+type relayLog struct{ *postgres.RelayLog }
+
+func (l relayLog) Acquire(ctx context.Context) (kafka.Session, error) { return l.RelayLog.Acquire(ctx) }
+
+func relayRole(p *platform) ([]part, error) {
+	relay, err := kafka.NewRelay(kafka.RelayConfig{
+		Cluster: p.cluster, Topics: p.topics, Registry: p.registry,
+		Log: relayLog{postgres.NewRelayLog(p.store.DB, postgres.DefaultRelayConfig())}, Logger: p.logger, Metrics: p.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []part{{name: "relay", stage: publishing, run: relay.Run}}, nil
+}
+
+func projectorRole(p *platform) ([]part, error) {
+	model, err := p.readModel()
+	if err != nil {
+		return nil, err
+	}
+	set, err := projections.NewSet(projections.All()...)
+	if err != nil {
+		return nil, err
+	}
+	var topics []string
+	for _, category := range set.Categories() {
+		topics = append(topics, p.topics.State(category))
+	}
+	feed := kafka.StateFeed{Cluster: p.cluster, Names: p.topics, Group: projectorName, Topics: topics, Logger: p.logger, Metrics: p.metrics}
+	return []part{{name: "projector", stage: workers, run: func(ctx context.Context) error {
+		return feed.Run(ctx, model.Project)
+	}}}, nil
+}
+
+func (p *platform) readModel() (*redis.ReadModel, error) {
+	if p.model != nil {
+		return p.model, nil
+	}
+	config := redis.DefaultReadModelConfig()
+	config.Logger, config.Metrics = p.logger, p.metrics
+	model, err := redis.NewReadModel(p.redis, config)
+	p.model = model
+	return model, err
+}
+
+// consuming makes a part of a consumer of events.
+func (p *platform) consuming(consumer kafka.Consumer) part {
+	config := kafka.ConsumeConfig{
+		Cluster: p.cluster, Names: p.topics, Registry: p.registry, Logger: p.logger, Metrics: p.metrics,
+		CloseGrace: p.settings.StopWait / 2,
+	}
+	return part{name: consumer.Name, stage: workers, run: func(ctx context.Context) error {
+		return kafka.Consume(ctx, config, consumer)
+	}}
+}
+
+func sagaRole(p *platform) ([]part, error) {
+	times := sagas.DefaultFulfilmentTimes
+	times.Inquiry, times.Expiry = p.settings.PaymentInquiry, p.settings.PaymentExpiry
+	manager := sagas.FulfilmentManager{Registry: p.registry, Executor: p.store, Times: times}
+	deadlines := sagas.Deadlines{Source: p.store, Executor: p.store, Reached: manager.Reaches(), Now: time.Now, Logger: p.logger}
+	return []part{
+		p.consuming(kafka.Consumer{Name: sagaName, Topics: []string{p.topics.Events("order"), p.topics.Events("payment")}, Handle: manager.Handle}),
+		{name: "deadlines", stage: workers, run: deadlines.Run},
+	}, nil
+}
+
+// guarded gives the only way to a legacy system.
+func (p *platform) guarded(system string, calls int) (*guard.Guard, error) {
+	if p.guards == nil {
+		metrics, err := guard.NewMetrics(p.metrics)
+		if err != nil {
+			return nil, err
+		}
+		p.guards = metrics
+	}
+	return guard.New(guard.Config{System: system, Settings: guard.Defaults(calls), Metrics: p.guards})
+}
+
+func erpRole(p *platform) ([]part, error) {
+	caller, err := p.guarded("erp", erpCalls)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := p.pollMetrics()
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := erp.New(erp.Config{
+		URL: p.settings.ERPURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
+		Log: p.logger, Metrics: metrics, Interval: p.settings.ERPPoll,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []part{{name: "erp", stage: workers, run: adapter.Run}}, nil
+}
+
+func wmsRole(p *platform) ([]part, error) {
+	caller, err := p.guarded("wms", wmsCalls)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := p.pollMetrics()
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := wms.New(wms.Config{
+		URL: p.settings.WMSURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
+		Log: p.logger, Metrics: metrics, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []part{{name: "wms", stage: workers, run: adapter.Run}}, nil
+}
+
+func omsRole(p *platform) ([]part, error) {
+	caller, err := p.guarded("oms", omsCalls)
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := oms.New(oms.Config{URL: p.settings.OMSURL, Caller: caller, Executor: p.store, Reader: p.store, Registry: p.registry, Log: p.logger})
+	if err != nil {
+		return nil, err
+	}
+	return []part{p.consuming(kafka.Consumer{Name: omsName, Topics: []string{p.topics.Commands("oms")}, Handle: adapter.Handle})}, nil
+}
+
+func paymentRole(p *platform) ([]part, error) {
+	caller, err := p.guarded("payment", paymentCalls)
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := payment.New(payment.Config{URL: p.settings.PaymentURL, Caller: caller, Executor: p.store, Reader: p.store, Registry: p.registry, Log: p.logger})
+	if err != nil {
+		return nil, err
+	}
+	return []part{p.consuming(kafka.Consumer{Name: paymentName, Topics: []string{p.topics.Commands("payment")}, Handle: adapter.Handle})}, nil
+}
+
+// webhookTimeout is above the sender's own deadline for one event.
+const webhookTimeout = 45 * time.Second
+
+func webhookRole(p *platform) ([]part, error) {
+	sender, err := webhook.New(webhook.Config{
+		Executor: p.store, Registry: p.registry, Subscriptions: p.store.Subscriptions, Order: p.store.Order,
+		Log: p.logger, Registerer: p.metrics, Development: p.settings.development(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []part{p.consuming(kafka.Consumer{
+		Name: webhookName, Topics: []string{p.topics.Events("order"), p.topics.Events("payment")}, Handle: sender.Handle,
+		Policy: kafka.Policy{Tries: 1, Timeout: webhookTimeout}, Lanes: 64,
+	})}, nil
+}
+
+var _ eventstore.Store = (*postgres.Store)(nil)

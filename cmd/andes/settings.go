@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/structs"
+	"github.com/knadh/koanf/v2"
+)
+
+// settings is the whole configuration. Each is set by a YAML file or by ANDES_<NAME>, in upper case.
+type settings struct {
+	Env      string `koanf:"env"` // production or development
+	LogLevel string `koanf:"log_level"`
+	HTTPAddr string `koanf:"http_addr"`
+
+	PostgresURL    string `koanf:"postgres_url"`
+	PostgresSchema string `koanf:"postgres_schema"`
+	PostgresConns  int    `koanf:"postgres_conns"`
+
+	RedisAddrs  string `koanf:"redis_addrs"` // comma-separated
+	RedisPrefix string `koanf:"redis_prefix"`
+
+	KafkaBrokers     string `koanf:"kafka_brokers"` // comma-separated
+	KafkaPrefix      string `koanf:"kafka_prefix"`
+	KafkaPartitions  int    `koanf:"kafka_partitions"`
+	KafkaReplication int    `koanf:"kafka_replication"`
+	KafkaMinISR      int    `koanf:"kafka_min_isr"`
+
+	OIDCIssuer   string `koanf:"oidc_issuer"` // empty in development: the built-in issuer
+	OIDCAudience string `koanf:"oidc_audience"`
+	OIDCJWKS     string `koanf:"oidc_jwks"`
+	OIDCAlg      string `koanf:"oidc_alg"`
+	DevKeyFile   string `koanf:"dev_key_file"` // keeps the development issuer's key over restarts
+
+	ERPURL               string        `koanf:"erp_url"`
+	WMSURL               string        `koanf:"wms_url"`
+	OMSURL               string        `koanf:"oms_url"`
+	PaymentURL           string        `koanf:"payment_url"`
+	PaymentWebhookSecret string        `koanf:"payment_webhook_secret"`
+	ERPPoll              time.Duration `koanf:"erp_poll"`
+	WMSPoll              time.Duration `koanf:"wms_poll"`
+
+	PaymentInquiry time.Duration `koanf:"payment_inquiry"`
+	PaymentExpiry  time.Duration `koanf:"payment_expiry"`
+	AnswerTTL      time.Duration `koanf:"idempotency_ttl"`
+	StockStale     time.Duration `koanf:"stock_stale"`
+	PriceStale     time.Duration `koanf:"price_stale"`
+
+	StartWait time.Duration `koanf:"start_wait"` // for services at start
+	StopWait  time.Duration `koanf:"stop_wait"`  // for each stage at stop
+}
+
+const (
+	production  = "production"
+	development = "development"
+)
+
+func defaultSettings() settings {
+	return settings{
+		Env: production, LogLevel: "info", HTTPAddr: "127.0.0.1:8080",
+		PostgresSchema: "andes", PostgresConns: 16,
+		RedisPrefix: "andes:",
+		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
+		OIDCAudience: "andes", OIDCAlg: "RS256",
+		ERPPoll: 2 * time.Second, WMSPoll: time.Second,
+		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
+		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
+		StartWait: 30 * time.Second, StopWait: 20 * time.Second,
+	}
+}
+
+const envPrefix = "ANDES_"
+
+// loadSettings takes the defaults, then the file, then the environment.
+func loadSettings(path string) (*settings, error) {
+	k := koanf.New(".")
+	if err := k.Load(structs.Provider(defaultSettings(), "koanf"), nil); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return nil, fmt.Errorf("configuration file %s: %w", path, err)
+		}
+	}
+	fromEnv := env.Provider(".", env.Opt{
+		Prefix: envPrefix,
+		TransformFunc: func(name, value string) (string, any) {
+			return strings.ToLower(strings.TrimPrefix(name, envPrefix)), value
+		},
+		EnvironFunc: os.Environ,
+	})
+	if err := k.Load(fromEnv, nil); err != nil {
+		return nil, fmt.Errorf("configuration from the environment: %w", err)
+	}
+	var s settings
+	if err := k.Unmarshal("", &s); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	return &s, s.check()
+}
+
+// check reports every fault at once.
+func (s *settings) check() error {
+	var faults []error
+	complain := func(wrong bool, name, text string) {
+		if wrong {
+			faults = append(faults, fmt.Errorf("%s%s %s", envPrefix, strings.ToUpper(name), text))
+		}
+	}
+	complain(s.Env != production && s.Env != development, "env", "is neither production nor development")
+	complain(s.KafkaPartitions < 1, "kafka_partitions", "must be at least 1")
+	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
+	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
+	complain(s.PaymentInquiry <= 0 || s.PaymentExpiry <= 0, "payment_expiry", "and payment_inquiry must be above zero")
+	complain(s.Env == production && s.OIDCIssuer == "", "oidc_issuer", "is needed in production")
+	complain(s.OIDCIssuer != "" && s.OIDCJWKS == "", "oidc_jwks", "is needed with an issuer")
+	return errors.Join(faults...)
+}
+
+// required tells which of the settings that roles need are missing.
+func (s *settings) required(names ...string) error {
+	values := map[string]string{
+		"postgres_url": s.PostgresURL, "redis_addrs": s.RedisAddrs, "kafka_brokers": s.KafkaBrokers,
+		"erp_url": s.ERPURL, "wms_url": s.WMSURL, "oms_url": s.OMSURL, "payment_url": s.PaymentURL,
+		"payment_webhook_secret": s.PaymentWebhookSecret,
+	}
+	var faults []error
+	for _, name := range names {
+		if values[name] == "" {
+			faults = append(faults, fmt.Errorf("%s%s is not set", envPrefix, strings.ToUpper(name)))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s *settings) development() bool { return s.Env == development }
+
+func (s *settings) logLevel() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+func list(commaSeparated string) []string {
+	var items []string
+	for _, item := range strings.Split(commaSeparated, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
