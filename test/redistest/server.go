@@ -199,3 +199,20 @@ func Eventually(wait time.Duration, holds func() bool) bool {
 	}
 	return true
 }
+
+// Send sends a command and does not wait for its answer.
+func (s *Server) Send(words ...string) {
+	s.tb.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr, startWait)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.tb.Cleanup(func() { _ = conn.Close() })
+	command := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		command += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := conn.Write([]byte(command)); err != nil {
+		s.tb.Fatal(err)
+	}
+}
