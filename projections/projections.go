@@ -8,7 +8,9 @@
 // A projection is a pure function and is given no publisher: replaying it can't emit anything. An entry
 // carries the position of its state, by which the read model refuses what is older than it has.
 //
-// To add a read model: one file with On, Encode and Decode, and a line in All.
+// To add a read model: one file with On, Encode and Decode, and a line in All. To change how values are
+// encoded: decode both forms, or rebuild. An entry is not overwritten at its own position, so values of
+// the old form stay until their states change.
 package projections
 
 import (

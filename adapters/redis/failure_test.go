@@ -6,9 +6,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"andes/adapters/redis"
+	"andes/commands/source"
 	"andes/eventstore"
 	"andes/projections"
 	"andes/test/redistest"
@@ -78,4 +82,31 @@ func TestFaultsOfTheConfigurationAreReportedTogether(t *testing.T) {
 			t.Errorf("%q is not in %q", part, err)
 		}
 	}
+}
+
+func TestConnectionsThatAreRenewedAreNotNoticed(t *testing.T) {
+	t.Parallel()
+	config := redistest.Config(t)
+	config.ConnLifetime = 10 * time.Millisecond
+	client := redistest.Open(t, config)
+	model, reader := newModel(t, client, redis.ReadModelConfig{}), redis.NewReader(client)
+	var last atomic.Int64
+	var wait sync.WaitGroup
+	until := time.Now().Add(50 * config.ConnLifetime)
+	for range 4 {
+		wait.Go(func() {
+			for time.Now().Before(until) {
+				if err := model.Apply(t.Context(), []projections.Entry{stockEntry("A", last.Add(1), 1)}); err != nil {
+					t.Error(err)
+				}
+				if _, err := reader.Stock(t.Context(), []string{"A"}); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := reader.Watermark(t.Context(), source.WMSStock); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -40,5 +41,28 @@ func TestAKeyNamesBucketGenerationAndEntry(t *testing.T) {
 	key := client.layout(3).key("stock:{A}")
 	if want := "andes:{" + tags[bucketOf("stock:{A}")] + "}3:stock:{A}"; key != want {
 		t.Errorf("key %q, want %q", key, want)
+	}
+}
+
+func TestACommandIsBoundedInKeysAndInBytes(t *testing.T) {
+	sizes := func(size int, clustered bool) []int {
+		client := &Client{clustered: clustered}
+		var lengths []int
+		for _, group := range client.group(10, 4, func(i int) (string, int) { return fmt.Sprint(i), size }) {
+			lengths = append(lengths, len(group))
+		}
+		return lengths
+	}
+	for outcome, got := range map[string][2][]int{
+		"by keys":                  {sizes(1, false), {4, 4, 2}},
+		"by bytes":                 {sizes(maxBytesPerCommand/3, false), {3, 3, 3, 1}},
+		"one that is large itself": {sizes(maxBytesPerCommand+1, false), {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+	} {
+		if !slices.Equal(got[0], got[1]) {
+			t.Errorf("%s: groups of %v, want %v", outcome, got[0], got[1])
+		}
+	}
+	if groups := sizes(1, true); len(groups) < 5 {
+		t.Errorf("in a cluster ten keys are %d groups", len(groups))
 	}
 }

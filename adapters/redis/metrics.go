@@ -2,15 +2,18 @@ package redis
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"andes/projections"
 )
 
 type modelMetrics struct {
-	entries *prometheus.CounterVec
-	applied, stale, conflicting,
-	rejected prometheus.Counter
-	failed prometheus.Counter
+	applied, stale, conflicting, rejected prometheus.Counter
+	failed                                prometheus.Counter
+	position                              prometheus.Gauge
+	highest                               atomic.Int64
 }
 
 func newModelMetrics(registerer prometheus.Registerer) (*modelMetrics, error) {
@@ -24,11 +27,30 @@ func newModelMetrics(registerer prometheus.Registerer) (*modelMetrics, error) {
 	failed, err := register(registerer, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "andes_readmodel_failed_writes_total", Help: "Batches that Redis did not take; they come again.",
 	}))
+	if err != nil {
+		return nil, err
+	}
+	position, err := register(registerer, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "andes_readmodel_position", Help: "Highest global position that this instance brought into the read model.",
+	}))
 	return &modelMetrics{
-		entries: entries, failed: failed,
 		applied: entries.WithLabelValues("applied"), stale: entries.WithLabelValues("stale"),
 		conflicting: entries.WithLabelValues("conflict"), rejected: entries.WithLabelValues("rejected"),
+		failed: failed, position: position,
 	}, err
+}
+
+// reached raises the position to that of the entries.
+func (m *modelMetrics) reached(entries []projections.Entry) {
+	highest := int64(0)
+	for _, entry := range entries {
+		highest = max(highest, entry.Position)
+	}
+	for known := m.highest.Load(); highest > known; known = m.highest.Load() {
+		if m.highest.CompareAndSwap(known, highest) {
+			m.position.Set(float64(highest))
+		}
+	}
 }
 
 // register adds a collector, or gives the equal one that is there already: several writers of a process

@@ -112,7 +112,7 @@ const maxKeysPerGet = 1000
 
 // get reads the entries with as few commands as the server allows and gives each to take.
 func (c *Client) get(ctx context.Context, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
-	groups := c.group(len(entryKeys), maxKeysPerGet, func(i int) string { return entryKeys[i] })
+	groups := c.group(len(entryKeys), maxKeysPerGet, func(i int) (string, int) { return entryKeys[i], 0 })
 	commands := make(rueidis.Commands, len(groups))
 	for g, members := range groups {
 		full := make([]string, len(members))
@@ -137,20 +137,28 @@ func (c *Client) get(ctx context.Context, keys layout, entryKeys []string, take 
 	return nil
 }
 
-// group parts the indexes 0..n-1 so that each group can be one command: on a single server by the bound
-// alone, in a cluster by slot as well.
-func (c *Client) group(n, bound int, entryKey func(i int) string) [][]int {
+// maxBytesPerCommand bounds the values of one command, so that large ones do not hold up the others on
+// the server. One value may be larger by itself.
+const maxBytesPerCommand = 1 << 20
+
+// group parts the indexes 0..n-1 so that each group can be one command: on a single server by the bounds
+// alone, in a cluster by slot as well. entry gives an index's key and how many bytes it sends.
+func (c *Client) group(n, bound int, entry func(i int) (key string, bytes int)) [][]int {
 	var open [buckets][]int
+	var sizes [buckets]int
 	var groups [][]int
 	for i := range n {
+		key, size := entry(i)
 		bucket := 0
 		if c.clustered {
-			bucket = bucketOf(entryKey(i))
+			bucket = bucketOf(key)
 		}
-		if open[bucket] = append(open[bucket], i); len(open[bucket]) == bound {
+		if full := len(open[bucket]) == bound || sizes[bucket]+size > maxBytesPerCommand; full && len(open[bucket]) > 0 {
 			groups = append(groups, open[bucket])
-			open[bucket] = nil
+			open[bucket], sizes[bucket] = nil, 0
 		}
+		open[bucket] = append(open[bucket], i)
+		sizes[bucket] += size
 	}
 	for _, rest := range open {
 		if len(rest) > 0 {

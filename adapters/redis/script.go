@@ -61,7 +61,9 @@ func (m *ReadModel) write(ctx context.Context, generations []Generation, entries
 // script parts the entries into runs: by slot where the server is a cluster, and by the bound.
 func (m *ReadModel) script(generation Generation, entries []projections.Entry) []scripted {
 	keys := m.client.layout(generation)
-	groups := m.client.group(len(entries), maxKeysPerScript, func(i int) string { return entries[i].Key })
+	groups := m.client.group(len(entries), maxKeysPerScript, func(i int) (string, int) {
+		return entries[i].Key, len(entries[i].Value)
+	})
 	runs := make([]scripted, len(groups))
 	for g, members := range groups {
 		run := scripted{generation: generation, keys: make([]string, 0, len(members)), args: make([]string, 0, 2*len(members))}
@@ -130,6 +132,7 @@ func (m *ReadModel) settle(ctx context.Context, run scripted, result rueidis.Red
 	}
 	m.metrics.stale.Add(float64(answer[0]))
 	m.metrics.applied.Add(float64(int64(len(run.entries)) - answer[0]))
+	m.metrics.reached(run.entries)
 	for _, i := range answer[1:] {
 		if i >= 1 && i <= int64(len(run.entries)) {
 			m.conflict(ctx, run.entries[i-1])
