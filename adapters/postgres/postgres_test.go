@@ -301,7 +301,7 @@ func TestALeaseEndsWithItsConnection(t *testing.T) {
 	leases := postgres.Leases{DB: pgtest.Open(t, config, pgtest.Registry(t)), Standby: 10 * time.Millisecond, Check: 10 * time.Millisecond}
 	conn := sql(t, config)
 	err := leases.Hold(t.Context(), "work", func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, `SELECT pg_terminate_backend(l.pid) FROM pg_locks l
+		_, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(l.pid) FROM pg_locks l
 			WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
 			  AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended($1 || '/lease/work', 0)`, config.Schema)
 		if err != nil {

@@ -48,13 +48,11 @@ type fakeAndes struct {
 	byKey    map[string]string // idempotency key -> order id
 	reserved map[string]int64
 	calls    int
-	sub      bool
 }
 
 type fakeOrder struct {
 	ID, Key, Status, Reason, OMSSync, Total string
 	Lines                                   []orderLine
-	charged, refunded                       bool
 	seq                                     int
 }
 

@@ -34,11 +34,11 @@ func topicsAreCreated(t *testing.T, env *kafkatest.Env) {
 		env.Topics.State("stock"):  {"cleanup.policy": "compact", "retention.ms": "-1", "min.compaction.lag.ms": "60000"},
 		env.Topics.DLQ("saga"):     {"cleanup.policy": "delete", "max.message.bytes": "1114112"},
 	} {
-		entries, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic})
-		if err != nil {
-			t.Fatal(err)
+		described, err := admin.DescribeConfigs([]*sarama.ConfigResource{{Type: sarama.TopicResource, Name: topic}}, sarama.DescribeConfigsOptions{})
+		if err != nil || len(described) != 1 {
+			t.Fatalf("%d results, %v", len(described), err)
 		}
-		for _, entry := range entries {
+		for _, entry := range described[0].Configs {
 			if value, asked := wanted[entry.Name]; asked && entry.Value != value {
 				t.Errorf("%s: %s is %s, want %s", topic, entry.Name, entry.Value, value)
 			}
