@@ -13,7 +13,6 @@ import (
 	"andes/commands/price"
 	"andes/commands/product"
 	"andes/commands/source"
-	"andes/commands/stock"
 	"andes/eventstore"
 	"andes/queries"
 )
