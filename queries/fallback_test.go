@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,9 +14,62 @@ import (
 	"andes/commands/price"
 	"andes/commands/product"
 	"andes/commands/source"
+	"andes/commands/stock"
 	"andes/eventstore"
 	"andes/queries"
 )
+
+// fixture has stock A in the states, 5 units; the copy is empty.
+type fixture struct {
+	copy     *fakeCopy
+	states   *fakeStates
+	config   queries.FallbackConfig
+	fallback *queries.Fallback
+
+	mu  sync.Mutex
+	put []eventstore.StateRecord
+}
+
+func newFixture(t *testing.T, change func(*queries.FallbackConfig)) *fixture {
+	t.Helper()
+	f := &fixture{copy: &fakeCopy{}, states: &fakeStates{}}
+	stateOf(f.states, stock.Aggregate, "A", stock.State{OnHand: 7, Reserved: 2, ChangedAt: changed})
+	f.config = queries.DefaultFallbackConfig()
+	f.config.Copy, f.config.States, f.config.Now = f.copy, f.states, time.Now
+	f.config.Logger = slog.New(slog.DiscardHandler)
+	f.config.PutBack = func(_ context.Context, records []eventstore.StateRecord) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.put = append(f.put, records...)
+		return nil
+	}
+	if change != nil {
+		change(&f.config)
+	}
+	var err error
+	if f.fallback, err = queries.NewFallback(f.config); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) stock(t *testing.T, skus ...string) map[string]queries.StockView {
+	t.Helper()
+	found, err := f.fallback.Stock(t.Context(), skus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (f *fixture) putBack() map[string]int64 {
+	f.fallback.Close()
+	positions := map[string]int64{}
+	for _, record := range f.put {
+		positions[record.Stream.String()] = record.Position
+	}
+	return positions
+}
 
 func TestWhatTheCopyHasIsAnsweredFromIt(t *testing.T) {
 	f := newFixture(t, nil)
