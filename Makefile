@@ -32,18 +32,17 @@ demo: build ## replay days of real orders against the platform (DAY=2010-12-01 D
 	@scripts/platform start
 	@scripts/platform exec bin/andes-lab demo $(if $(DAY),--day $(DAY)) $(if $(DAYS),--days $(DAYS)) $(if $(SPEED),--speed $(SPEED))
 
-bench-write: ## appends a second (ARGS=… for the program's flags)
+bench-write: ## the event store beside plain transactions and pgbench (ARGS="-duration 10s -only append,hot,gaps")
 	@scripts/with-services bench go run ./test/bench/write $(ARGS)
 
-bench-orders: ## orders a second, from the request to the payment
+bench-orders: ## orders accepted a second over HTTP, reserved and durable
 	@scripts/with-services bench go run ./test/bench/orders $(ARGS)
 
-bench-stream: ## events a second through Kafka and its handlers
+bench-stream: ## from the commit of a stock change to its being readable in Redis
 	@scripts/with-services bench go run ./test/bench/stream $(ARGS)
 
-doctor: build ## check the running platform and the services under it
-	@scripts/platform status
-	@scripts/platform exec bin/andes doctor
+doctor: build ## what the platform needs, what is missing and how to get it
+	@if [ -f .andes/run/env ]; then scripts/platform exec bin/andes doctor; else bin/andes doctor; fi
 
 clean: ## drop all data of stopped services and the built binaries
 	@scripts/services clean

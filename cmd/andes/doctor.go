@@ -39,7 +39,7 @@ var errUnwell = errors.New("something is missing, see above")
 // Run implements the command.
 func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 	checks := []func(context.Context, *settings) finding{
-		checkPostgres, checkSchema, checkRedis, checkKafka, checkTopics,
+		checkSettings, checkPostgres, checkSchema, checkRedis, checkKafka, checkTopics,
 		legacy("ERP", "erp_url", func(s *settings) string { return s.ERPURL }),
 		legacy("WMS", "wms_url", func(s *settings) string { return s.WMSURL }),
 		legacy("OMS", "oms_url", func(s *settings) string { return s.OMSURL }),
@@ -77,6 +77,14 @@ func report(out io.Writer, findings []finding) error {
 	return nil
 }
 
+func checkSettings(_ context.Context, s *settings) finding {
+	f := finding{need: "settings", state: s.Env}
+	if err := s.check(); err != nil {
+		f.state, f.remedy = strings.ReplaceAll(err.Error(), "\n", "; "), "set ANDES_… accordingly; ANDES_ENV=development needs no issuer"
+	}
+	return f
+}
+
 const startServices = "start it, for example by `make services`"
 
 func checkPostgres(ctx context.Context, s *settings) finding {
@@ -107,6 +115,10 @@ func checkPostgres(ctx context.Context, s *settings) finding {
 
 func checkSchema(ctx context.Context, s *settings) finding {
 	f := finding{need: "database schema", state: s.PostgresSchema}
+	if s.PostgresURL == "" {
+		f.state, f.remedy = "unknown", "PostgreSQL first"
+		return f
+	}
 	conn, err := pgx.Connect(ctx, s.PostgresURL)
 	if err != nil {
 		f.state, f.remedy = "unknown", "PostgreSQL first"
@@ -178,6 +190,10 @@ func checkTopics(ctx context.Context, s *settings) finding {
 	}
 	p := platform{settings: s, registry: registry, topics: kafka.Topics{Prefix: s.KafkaPrefix}, cluster: kafka.Cluster{Brokers: list(s.KafkaBrokers), ClientID: "andes-doctor"}}
 	provision := p.provision()
+	if len(p.cluster.Brokers) == 0 {
+		f.state, f.remedy = "unknown", "Kafka first"
+		return f
+	}
 	f.state = fmt.Sprintf("%d, prefix %s", len(provision.Topics), s.KafkaPrefix)
 	if err := provision.Check(ctx); err != nil {
 		f.state, f.remedy = err.Error(), "run `andes migrate`"
@@ -224,8 +240,8 @@ func checkIssuer(ctx context.Context, s *settings) finding {
 		return f
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.OIDCJWKS, nil)
-	if err != nil {
-		f.remedy = "ANDES_OIDC_JWKS is not a URL"
+	if err != nil || s.OIDCJWKS == "" {
+		f.state, f.remedy = "not configured", "set ANDES_OIDC_ISSUER and ANDES_OIDC_JWKS"
 		return f
 	}
 	response, err := http.DefaultClient.Do(request)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -31,8 +32,7 @@ func run() int {
 	parser.FatalIfErrorf(err)
 	settings, err := loadSettings(line.Config)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "andes:", err)
-		return 1
+		return fail(err)
 	}
 	// The first signal stops in order; the second one stops at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,8 +42,13 @@ func run() int {
 	slog.SetDefault(logger)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(settings, logger); err != nil {
-		fmt.Fprintln(os.Stderr, "andes:", err)
-		return 1
+		return fail(err)
 	}
 	return 0
+}
+
+// fail says in one line what is wrong.
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "andes:", strings.Join(strings.Fields(err.Error()), " "))
+	return 1
 }

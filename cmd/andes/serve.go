@@ -14,6 +14,9 @@ type serveCmd struct {
 
 // Run implements the command.
 func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	chosen, err := chooseRoles(c.Roles)
 	if err != nil {
 		return err
