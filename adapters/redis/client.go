@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,6 +19,10 @@ type Config struct {
 	Prefix string   // of every key; without braces
 
 	Username, Password string
+
+	// Background lets Open succeed where Redis can't be reached: attempts go on, and until one succeeds
+	// everything fails with ErrNotConnected. For roles that can do without Redis for a while.
+	Background bool
 
 	DialTimeout  time.Duration // of a new connection
 	WriteTimeout time.Duration // of a batch of writes
@@ -64,9 +70,27 @@ func (c Config) validate() error {
 
 // Client is a connection to Redis that the parts of this package share.
 type Client struct {
-	rueidis   rueidis.Client
+	config Config
+	live   atomic.Pointer[connection]
+	stop   context.CancelFunc // ends the attempts in the background
+	done   sync.WaitGroup
+}
+
+// connection is a driver's client that has found its server or cluster.
+type connection struct {
+	rueidis.Client
 	config    Config
 	clustered bool
+}
+
+// ErrNotConnected: Redis could not be reached since the start, and attempts go on.
+var ErrNotConnected = errors.New("redis: not connected yet")
+
+func (c *Client) connection() (*connection, error) {
+	if live := c.live.Load(); live != nil {
+		return live, nil
+	}
+	return nil, ErrNotConnected
 }
 
 const (
@@ -79,13 +103,45 @@ const (
 	firstRetryDelay = time.Millisecond
 )
 
-// Open connects, and fails when no node answers.
+// Open connects, and fails when no node answers, unless Config.Background is set.
 func Open(ctx context.Context, config Config) (*Client, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	option := rueidis.ClientOption{
+	opened, err := connect(ctx, config)
+	if err != nil && !config.Background {
+		return nil, err
+	}
+	attempts, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Client{config: config, stop: stop}
+	if err == nil {
+		c.live.Store(opened)
+	} else {
+		c.done.Go(func() { c.goOn(attempts) })
+	}
+	return c, nil
+}
+
+// goOn tries until it is connected.
+func (c *Client) goOn(ctx context.Context) {
+	pause := time.NewTicker(c.config.DialTimeout)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		if opened, err := connect(ctx, c.config); err == nil {
+			c.live.Store(opened)
+			return
+		}
+	}
+}
+
+func connect(ctx context.Context, config Config) (*connection, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:       config.Addrs,
 		Username:          config.Username,
 		Password:          config.Password,
@@ -96,13 +152,12 @@ func Open(ctx context.Context, config Config) (*Client, error) {
 		CacheSizeEachConn: cacheBytes,
 		ShuffleInit:       true,
 		RetryDelay:        readRetryDelay,
-	}
-	client, err := rueidis.NewClient(option)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(config.Addrs, ", "), err)
 	}
-	opened := &Client{rueidis: client, config: config, clustered: client.Mode() == rueidis.ClientModeCluster}
-	if err := opened.Ping(ctx); err != nil {
+	opened := &connection{client, config, client.Mode() == rueidis.ClientModeCluster}
+	if err := opened.ping(ctx); err != nil {
 		client.Close()
 		return nil, err
 	}
@@ -119,11 +174,25 @@ func readRetryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 
 // Ping tells whether Redis answers.
 func (c *Client) Ping(ctx context.Context) error {
-	if err := c.rueidis.Do(ctx, c.rueidis.B().Ping().Build()).Error(); err != nil {
+	live, err := c.connection()
+	if err != nil {
+		return err
+	}
+	return live.ping(ctx)
+}
+
+func (c *connection) ping(ctx context.Context) error {
+	if err := c.Do(ctx, c.B().Ping().Build()).Error(); err != nil {
 		return fmt.Errorf("redis: ping: %w", err)
 	}
 	return nil
 }
 
 // Close ends the connections.
-func (c *Client) Close() { c.rueidis.Close() }
+func (c *Client) Close() {
+	c.stop()
+	c.done.Wait()
+	if live := c.live.Load(); live != nil {
+		live.Close()
+	}
+}

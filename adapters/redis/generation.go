@@ -65,11 +65,19 @@ func ParseGenerations(text string) (Generations, error) {
 	return Generations{Serving: parsed[0], Others: parsed[1:]}, nil
 }
 
-func (c *Client) pointerKey() string { return c.config.Prefix + "generation" }
+func (c *connection) pointerKey() string { return c.config.Prefix + "generation" }
 
 // Generations reads the pointer. It does not use the cache, and an absent pointer is set first.
 func (c *Client) Generations(ctx context.Context) (Generations, error) {
-	text, err := c.rueidis.Do(ctx, c.readPointer()).ToString()
+	live, err := c.connection()
+	if err != nil {
+		return Generations{}, err
+	}
+	return live.generations(ctx)
+}
+
+func (c *connection) generations(ctx context.Context) (Generations, error) {
+	text, err := c.Do(ctx, c.readPointer()).ToString()
 	if rueidis.IsRedisNil(err) {
 		return c.createPointer(ctx)
 	}
@@ -79,17 +87,17 @@ func (c *Client) Generations(ctx context.Context) (Generations, error) {
 	return ParseGenerations(text)
 }
 
-func (c *Client) readPointer() rueidis.Completed {
-	return c.rueidis.B().Get().Key(c.pointerKey()).Build()
+func (c *connection) readPointer() rueidis.Completed {
+	return c.B().Get().Key(c.pointerKey()).Build()
 }
 
 // createPointer sets the pointer of an empty Redis; another instance may have been quicker.
-func (c *Client) createPointer(ctx context.Context) (Generations, error) {
-	set := c.rueidis.B().Set().Key(c.pointerKey()).Value(firstGenerations.String()).Nx().Build()
-	if err := c.rueidis.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) {
+func (c *connection) createPointer(ctx context.Context) (Generations, error) {
+	set := c.B().Set().Key(c.pointerKey()).Value(firstGenerations.String()).Nx().Build()
+	if err := c.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return Generations{}, fmt.Errorf("redis: create the generation pointer: %w", err)
 	}
-	text, err := c.rueidis.Do(ctx, c.readPointer()).ToString()
+	text, err := c.Do(ctx, c.readPointer()).ToString()
 	if err != nil {
 		return Generations{}, fmt.Errorf("redis: read the generation pointer: %w", err)
 	}
@@ -102,9 +110,9 @@ const pointerCacheTTL = 5 * time.Second
 // servingLayout is that of the generation that answers queries. It reads the pointer through client-side
 // caching: mostly without a round trip, and Redis tells when it changed. A Redis without a pointer is
 // empty and gets one by its first write.
-func (c *Client) servingLayout(ctx context.Context) (layout, error) {
-	get := c.rueidis.B().Get().Key(c.pointerKey()).Cache()
-	pointer, err := c.rueidis.DoCache(ctx, get, pointerCacheTTL).ToString()
+func (c *connection) servingLayout(ctx context.Context) (layout, error) {
+	get := c.B().Get().Key(c.pointerKey()).Cache()
+	pointer, err := c.DoCache(ctx, get, pointerCacheTTL).ToString()
 	if rueidis.IsRedisNil(err) {
 		return c.layout(firstGenerations.Serving), nil
 	}

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -154,5 +155,31 @@ func TestAWriteGivesUpInTimeAndTheClientRecoversByItself(t *testing.T) {
 		if !recovered || netOf(t, client, "A") != "3" {
 			t.Errorf("%s: no recovery", name)
 		}
+	}
+}
+
+func TestAClientMayBeOpenedBeforeItsServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	server.Kill()
+	client := redistest.Open(t, redis.Config{Addrs: []string{server.Addr}, Background: true, DialTimeout: 50 * time.Millisecond})
+	model := newModel(t, client, redis.ReadModelConfig{})
+	if err := model.Apply(t.Context(), []projections.Entry{stockEntry("A", 1, 1)}); !errors.Is(err, redis.ErrNotConnected) {
+		t.Errorf("error of a write: %v", err)
+	}
+	if _, err := redis.NewReader(client).Stock(t.Context(), []string{"A"}); !errors.Is(err, redis.ErrNotConnected) {
+		t.Errorf("error of a read: %v", err)
+	}
+	server.Start()
+	if !redistest.Eventually(settleWait, func() bool { return client.Ping(t.Context()) == nil }) {
+		t.Fatal("not connected")
+	}
+	apply(t, model, stockEntry("A", 1, 1))
+	if got := netOf(t, client, "A"); got != "1" {
+		t.Errorf("the stock is %s, want 1", got)
+	}
+	closed := redistest.Open(t, redis.Config{Addrs: []string{"127.0.0.1:1"}, Background: true})
+	if err := closed.Ping(t.Context()); !errors.Is(err, redis.ErrNotConnected) {
+		t.Errorf("error of a ping: %v", err)
 	}
 }

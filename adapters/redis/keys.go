@@ -56,7 +56,7 @@ func bucketOf(entryKey string) int { return int(hash(entryKey) % buckets) }
 // layout makes the keys of one generation.
 type layout struct{ prefix, generation string }
 
-func (c *Client) layout(generation Generation) layout {
+func (c *connection) layout(generation Generation) layout {
 	return layout{prefix: c.config.Prefix, generation: generation.String()}
 }
 

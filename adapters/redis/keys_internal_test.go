@@ -37,7 +37,7 @@ func TestKeysAreSpreadOverTheBuckets(t *testing.T) {
 }
 
 func TestAKeyNamesBucketGenerationAndEntry(t *testing.T) {
-	client := &Client{config: Config{Prefix: "andes:"}}
+	client := &connection{config: Config{Prefix: "andes:"}}
 	key := client.layout(3).key("stock:{A}")
 	if want := "andes:{" + tags[bucketOf("stock:{A}")] + "}3:stock:{A}"; key != want {
 		t.Errorf("key %q, want %q", key, want)
@@ -46,7 +46,7 @@ func TestAKeyNamesBucketGenerationAndEntry(t *testing.T) {
 
 func TestACommandIsBoundedInKeysAndInBytes(t *testing.T) {
 	sizes := func(size int, clustered bool) []int {
-		client := &Client{clustered: clustered}
+		client := &connection{clustered: clustered}
 		var lengths []int
 		for _, group := range client.group(10, 4, func(i int) (string, int) { return fmt.Sprint(i), size }) {
 			lengths = append(lengths, len(group))

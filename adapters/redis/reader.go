@@ -51,11 +51,14 @@ const watermarkCacheTTL = 10 * time.Second
 // Watermark implements queries.Copy. It reads through client-side caching: every query needs the
 // watermark and it changes once per poll.
 func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, error) {
-	keys, err := r.client.servingLayout(ctx)
+	client, err := r.client.connection()
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	client := r.client.rueidis
+	keys, err := client.servingLayout(ctx)
+	if err != nil {
+		return time.Time{}, false, err
+	}
 	get := client.B().Get().Key(keys.key(projections.SourceKey(feed))).Cache()
 	text, err := client.DoCache(ctx, get, watermarkCacheTTL).ToString()
 	if rueidis.IsRedisNil(err) {
@@ -81,7 +84,11 @@ func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku str
 	if len(skus) == 0 {
 		return copied, nil
 	}
-	keys, err := r.client.servingLayout(ctx)
+	client, err := r.client.connection()
+	if err != nil {
+		return copied, err
+	}
+	keys, err := client.servingLayout(ctx)
 	if err != nil {
 		return copied, err
 	}
@@ -89,7 +96,7 @@ func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku str
 	for i, sku := range skus {
 		entryKeys[i] = key(sku)
 	}
-	err = r.client.get(ctx, keys, entryKeys, func(i int, text string, kept bool) {
+	err = client.get(ctx, keys, entryKeys, func(i int, text string, kept bool) {
 		if !kept {
 			copied.Lacking = append(copied.Lacking, skus[i])
 			return
@@ -111,7 +118,7 @@ func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku str
 const maxKeysPerGet = 1000
 
 // get reads the entries with as few commands as the server allows and gives each to take.
-func (c *Client) get(ctx context.Context, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
+func (c *connection) get(ctx context.Context, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
 	groups := c.group(len(entryKeys), maxKeysPerGet, func(i int) (string, int) { return entryKeys[i], 0 })
 	commands := make(rueidis.Commands, len(groups))
 	for g, members := range groups {
@@ -119,9 +126,9 @@ func (c *Client) get(ctx context.Context, keys layout, entryKeys []string, take 
 		for n, i := range members {
 			full[n] = keys.key(entryKeys[i])
 		}
-		commands[g] = c.rueidis.B().Mget().Key(full...).Build()
+		commands[g] = c.B().Mget().Key(full...).Build()
 	}
-	for g, result := range c.rueidis.DoMulti(ctx, commands...) {
+	for g, result := range c.DoMulti(ctx, commands...) {
 		values, err := result.ToArray()
 		if err != nil {
 			return fmt.Errorf("redis: read %d keys: %w", len(groups[g]), err)
@@ -143,7 +150,7 @@ const maxBytesPerCommand = 1 << 20
 
 // group parts the indexes 0..n-1 so that each group can be one command: on a single server by the bounds
 // alone, in a cluster by slot as well. entry gives an index's key and how many bytes it sends.
-func (c *Client) group(n, bound int, entry func(i int) (key string, bytes int)) [][]int {
+func (c *connection) group(n, bound int, entry func(i int) (key string, bytes int)) [][]int {
 	var open [buckets][]int
 	var sizes [buckets]int
 	var groups [][]int

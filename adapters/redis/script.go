@@ -42,16 +42,19 @@ type scripted struct {
 func (m *ReadModel) write(ctx context.Context, generations []Generation, entries []projections.Entry, askPointer bool) (Generations, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.client.config.WriteTimeout)
 	defer cancel()
+	client, err := m.client.connection()
+	if err != nil {
+		return Generations{}, err
+	}
 	var runs []scripted
 	for _, generation := range generations {
-		runs = append(runs, m.script(generation, entries)...)
+		runs = append(runs, m.script(client, generation, entries)...)
 	}
 	var named Generations
 	for len(runs) > 0 {
 		window := runs[:min(len(runs), maxPipelined)]
 		runs = runs[len(window):]
-		var err error
-		if named, err = m.run(ctx, window, askPointer && len(runs) == 0); err != nil {
+		if named, err = m.run(ctx, client, window, askPointer && len(runs) == 0); err != nil {
 			return named, err
 		}
 	}
@@ -59,9 +62,9 @@ func (m *ReadModel) write(ctx context.Context, generations []Generation, entries
 }
 
 // script parts the entries into runs: by slot where the server is a cluster, and by the bound.
-func (m *ReadModel) script(generation Generation, entries []projections.Entry) []scripted {
-	keys := m.client.layout(generation)
-	groups := m.client.group(len(entries), maxKeysPerScript, func(i int) (string, int) {
+func (m *ReadModel) script(client *connection, generation Generation, entries []projections.Entry) []scripted {
+	keys := client.layout(generation)
+	groups := client.group(len(entries), maxKeysPerScript, func(i int) (string, int) {
 		return entries[i].Key, len(entries[i].Value)
 	})
 	runs := make([]scripted, len(groups))
@@ -89,14 +92,13 @@ func textOf(entry projections.Entry) string {
 
 // run sends the scripts and reads their answers. A server that does not know the script yet is given its
 // text.
-func (m *ReadModel) run(ctx context.Context, runs []scripted, askPointer bool) (Generations, error) {
-	client := m.client.rueidis
+func (m *ReadModel) run(ctx context.Context, client *connection, runs []scripted, askPointer bool) (Generations, error) {
 	commands := make(rueidis.Commands, 0, len(runs)+1)
 	for _, run := range runs {
 		commands = append(commands, client.B().Evalsha().Sha1(applySHA).Numkeys(int64(len(run.keys))).Key(run.keys...).Arg(run.args...).Build())
 	}
 	if askPointer {
-		commands = append(commands, m.client.readPointer())
+		commands = append(commands, client.readPointer())
 	}
 	results := client.DoMulti(ctx, commands...)
 	for i, run := range runs {
@@ -114,7 +116,7 @@ func (m *ReadModel) run(ctx context.Context, runs []scripted, askPointer bool) (
 	text, err := results[len(runs)].ToString()
 	switch {
 	case rueidis.IsRedisNil(err):
-		return m.client.createPointer(ctx)
+		return client.createPointer(ctx)
 	case err != nil:
 		return Generations{}, fmt.Errorf("redis: read the generation pointer: %w", err)
 	}
