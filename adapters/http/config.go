@@ -83,14 +83,14 @@ var DefaultLimits = Limits{Body: 1 << 20, ReadTimeout: 2 * time.Second, CommandT
 type Config struct {
 	Roles []Role // what is served here; empty: all
 
-	Executor      eventstore.Executor                    // Command
-	Subscriptions Subscriptions                          // Command
-	Reader        queries.Reader                         // Query
-	Orders        queries.Orders                         // Query; with Command only, for the trace of webhooks
-	Partners      queries.Partners                       // both
-	Thresholds    queries.Thresholds                     // zero: the default ones
-	Quota         Quota                                  // nil: no quotas
-	Ready         func(context.Context) map[string]error // what each needed part lacks; may be nil
+	Executor      eventstore.Executor             // Command
+	Subscriptions Subscriptions                   // Command
+	Reader        queries.Reader                  // Query
+	Orders        queries.Orders                  // Query; with Command only, for the trace of webhooks
+	Partners      queries.Partners                // both
+	Thresholds    queries.Thresholds              // zero: the default ones
+	Quota         Quota                           // nil: no quotas
+	Ready         func(context.Context) Readiness // may be nil
 
 	// Verify gives whom a bearer token stands for. Any error means 401, unless it says by a method
 	// Outage() bool that the token could not be judged.

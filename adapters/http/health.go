@@ -21,8 +21,15 @@ type healthBody struct {
 }
 
 type readyBody struct {
-	Ready   bool     `json:"ready"`
-	Missing []string `json:"missing,omitempty" doc:"The parts that are not available; why is in the logs"`
+	Ready    bool     `json:"ready"`
+	Missing  []string `json:"missing,omitempty" doc:"The parts without which nothing can be answered; why is in the logs"`
+	Degraded []string `json:"degraded,omitempty" doc:"The parts that are away while requests are still answered; why is in the logs"`
+}
+
+// Readiness tells what each part lacks that a process needs. Nil errors are parts that are there.
+type Readiness struct {
+	Missing  map[string]error // requests should not be sent here
+	Degraded map[string]error // requests are answered without it: taking the process away would make it worse
 }
 
 func (a *API) healthEndpoints() []*endpoint {
@@ -53,24 +60,32 @@ func (a *API) healthEndpoints() []*endpoint {
 }
 
 func (a *API) ready(c *call) error {
-	missing := map[string]error{}
+	var found Readiness
 	if a.Ready != nil {
 		ctx, cancel := context.WithTimeout(c.request.Context(), readyTimeout)
 		defer cancel()
-		missing = a.Ready(ctx)
+		found = a.Ready(ctx)
 	}
-	maps.DeleteFunc(missing, func(_ string, err error) bool { return err == nil })
-	body := readyBody{Ready: len(missing) == 0, Missing: slices.Sorted(maps.Keys(missing))}
+	body := readyBody{Missing: a.lacking(c, found.Missing, "not ready"), Degraded: a.lacking(c, found.Degraded, "degraded")}
 	if a.draining.Load() {
-		body = readyBody{Missing: append([]string{"stopping"}, body.Missing...)}
+		body.Missing = append([]string{"stopping"}, body.Missing...)
 	}
-	if body.Ready {
+	if body.Ready = len(body.Missing) == 0; body.Ready {
 		return c.json(http.StatusOK, body)
 	}
-	for part, err := range missing {
-		a.Logger.LogAttrs(c.request.Context(), slog.LevelWarn, "not ready", slog.String("part", part), slog.String("error", err.Error()))
-	}
 	return c.json(http.StatusServiceUnavailable, body)
+}
+
+// lacking names the parts that are not there, and logs why.
+func (a *API) lacking(c *call, parts map[string]error, message string) []string {
+	var names []string
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		if err := parts[part]; err != nil {
+			names = append(names, part)
+			a.Logger.LogAttrs(c.request.Context(), slog.LevelWarn, message, slog.String("part", part), slog.String("error", err.Error()))
+		}
+	}
+	return names
 }
 
 // json answers with a value. For what is asked often there is raw.

@@ -264,11 +264,11 @@ func (c *committer) send(ctx context.Context, pipeline *pgx.Batch, allotting int
 	c.exposed = true
 	results := c.conn.SendBatch(ctx, pipeline)
 	sent()
-	var base int64
+	var first int64 // position
 	for i := range pipeline.Len() {
 		var err error
 		if i == allotting {
-			err = results.QueryRow().Scan(&base, nil)
+			err = results.QueryRow().Scan(&first)
 		} else {
 			_, err = results.Exec()
 		}
@@ -280,7 +280,7 @@ func (c *committer) send(ctx context.Context, pipeline *pgx.Batch, allotting int
 	if err := results.Close(); err != nil {
 		return 0, err
 	}
-	return base, nil
+	return first - 1, nil
 }
 
 func (c *committer) rollback(ctx context.Context) {

@@ -108,7 +108,7 @@ func Open(ctx context.Context, config Config, registry *eventstore.Registry) (*D
 	}
 	db := &DB{config: config, pool: pool, registry: registry}
 	var migrated bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass('shards') IS NOT NULL").Scan(&migrated); err != nil {
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('events') IS NOT NULL").Scan(&migrated); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}

@@ -320,7 +320,7 @@ func TestBurntPositionsDoNotHideEvents(t *testing.T) {
 	config := pgtest.Config(t)
 	store := pgtest.Store(t, config, pgtest.Registry(t))
 	execute(t, store, level("A", 1))
-	if _, err := sql(t, config).Exec(t.Context(), "UPDATE shards SET position = position + 1000000"); err != nil {
+	if _, err := sql(t, config).Exec(t.Context(), "SELECT setval('position_0', lastval_of + 1000000) FROM (SELECT last_value AS lastval_of FROM position_0) AS s"); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, store, level("B", 1))

@@ -76,7 +76,7 @@ func (l *RelayLog) become(ctx context.Context, session *RelaySession) error {
 	}
 	var end int64
 	err = session.conn.QueryRow(ctx,
-		"SELECT c.position, s.position FROM checkpoints c JOIN shards s USING (shard) WHERE c.name = $1 AND c.shard = $2",
+		"SELECT position, (SELECT coalesce(max(position), 0) FROM events WHERE shard = $2) FROM checkpoints WHERE name = $1 AND shard = $2",
 		l.config.Name, shard).Scan(&session.checkpoint, &end)
 	if err != nil {
 		return unavailable(err)

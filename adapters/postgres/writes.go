@@ -13,7 +13,7 @@ import (
 const shard = 0
 
 // queueWrites queues everything that a batch writes, set by set, and gives the index of the statement
-// that returns the position before the first event (-1: no events).
+// that returns the events' positions (-1: no events).
 func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (allotting int) {
 	allotting = -1
 	switch {
@@ -41,7 +41,7 @@ func queueWrites(pipeline *pgx.Batch, writes eventstore.Writes) (allotting int) 
 func queueOne(pipeline *pgx.Batch, event *eventstore.Record, state *eventstore.StateWrite) {
 	pipeline.Queue(insertEvent, shard, event.Stream.String(), event.Version, event.ID, event.Type, event.Schema,
 		event.Data, encodeMeta(event.Meta), event.RecordedAt)
-	pipeline.Queue(updateState, shard, state.Stream.Category, state.Stream.Key, state.Version, state.Owner, state.State, state.Expected)
+	pipeline.Queue(updateState, state.Stream.Category, state.Stream.Key, state.Version, state.Owner, state.State, state.Expected)
 }
 
 func queueEvents(pipeline *pgx.Batch, events []eventstore.Record) {
@@ -103,10 +103,10 @@ func queueStates(pipeline *pgx.Batch, writes []eventstore.StateWrite, events int
 		}
 	}
 	if len(fresh.keys) > 0 {
-		pipeline.Queue(insertStates, shard, events, fresh.categories, fresh.keys, fresh.versions, fresh.lasts, fresh.owners, fresh.states)
+		pipeline.Queue(insertStates, events, fresh.categories, fresh.keys, fresh.versions, fresh.lasts, fresh.owners, fresh.states)
 	}
 	if len(known.keys) > 0 {
-		pipeline.Queue(updateStates, shard, events, known.categories, known.keys, known.versions, known.lasts, known.owners, known.states, known.expected)
+		pipeline.Queue(updateStates, events, known.categories, known.keys, known.versions, known.lasts, known.owners, known.states, known.expected)
 	}
 }
 

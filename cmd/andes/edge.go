@@ -64,12 +64,12 @@ func newEdge(p *platform, chosen []role) (func(context.Context) error, error) {
 	return func(ctx context.Context) error { return httpapi.ServeOn(ctx, listener, api, server) }, nil
 }
 
-// ready tells what each part lacks that this process needs.
-func (p *platform) ready(ctx context.Context) map[string]error {
-	return map[string]error{
-		"postgres": p.store.Ping(ctx),
-		"redis":    p.redis.Ping(ctx),
-		"kafka":    p.kafkaReachable(ctx),
+// ready tells what each part lacks. Without Redis the reads go on from PostgreSQL, and without Kafka
+// orders are accepted and wait in the log.
+func (p *platform) ready(ctx context.Context) httpapi.Readiness {
+	return httpapi.Readiness{
+		Missing:  map[string]error{"postgres": p.store.Ping(ctx)},
+		Degraded: map[string]error{"redis": p.redis.Ping(ctx), "kafka": p.kafkaReachable(ctx)},
 	}
 }
 

@@ -3,14 +3,10 @@
 
 -- +goose Up
 
--- One row a shard. Its position is the last one allotted; it is read and raised under the shard's
--- advisory lock, which is what makes position order the order of commits.
-CREATE TABLE shards (
-    shard    smallint PRIMARY KEY,
-    position bigint   NOT NULL DEFAULT 0
-) WITH (fillfactor = 10);
-
-INSERT INTO shards (shard) VALUES (0);
+-- The positions of shard 0. They are drawn under the shard's advisory lock only, which is what makes
+-- position order the order of commits. An aborted transaction burns positions; readers ask for what is
+-- behind their checkpoint, so a hole hides nothing. A further shard brings a sequence of its own.
+CREATE SEQUENCE position_0;
 
 CREATE TABLE events (
     shard       smallint    NOT NULL,
@@ -104,5 +100,6 @@ CREATE TABLE checkpoints (
 ) WITH (fillfactor = 10);
 
 -- +goose Down
-DROP TABLE checkpoints, deadlines, answers, states, events, shards;
+DROP TABLE checkpoints, deadlines, answers, states, events;
+DROP SEQUENCE position_0;
 DROP FUNCTION require_rows, refuse_change;

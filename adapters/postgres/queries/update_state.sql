@@ -1,9 +1,8 @@
--- update_states for one known stream.
+-- update_states for one known stream and one event.
 WITH updated AS (
-    UPDATE states t
-    SET version = $4, position = s.position, owner = $5, state = $6
-    FROM shards s
-    WHERE s.shard = $1 AND t.category = $2 AND t.key = $3 AND t.version = $7
+    UPDATE states
+    SET version = $3, position = lastval(), owner = $4, state = $5
+    WHERE category = $1 AND key = $2 AND version = $6
     RETURNING 1
 )
 SELECT require_rows(count(*), 1) FROM updated

@@ -49,9 +49,29 @@ func preparePlain(ctx context.Context, url string, callers int) error {
 	return err
 }
 
-// plain appends with one transaction each, over a connection per caller, as fast as that goes: the
-// event, its stream's version and the commit in one round trip.
-func plain(ctx context.Context, url string, callers int, duration time.Duration) (measure.Load, error) {
+// appendOne appends in a transaction of its own.
+type appendOne func(ctx context.Context, conn *pgx.Conn, key, id, data string, version int64) error
+
+// transaction is how an application does it: begin, the event and its stream's version, commit.
+func transaction(ctx context.Context, conn *pgx.Conn, key, id, data string, version int64) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue(plainInsert, "blob/"+key, version, id, data)
+		batch.Queue(plainUpdate, key, version)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+}
+
+// pipelined is the least that a transaction can be: all of it in one round trip.
+func pipelined(ctx context.Context, conn *pgx.Conn, key, id, data string, version int64) error {
+	batch := &pgx.Batch{} // a pipeline outside a transaction block is one transaction
+	batch.Queue(plainInsert, "blob/"+key, version, id, data)
+	batch.Queue(plainUpdate, key, version)
+	return conn.SendBatch(ctx, batch).Close()
+}
+
+// plain appends with one transaction each, over a connection per caller.
+func plain(ctx context.Context, url string, callers int, duration time.Duration, one appendOne) (measure.Load, error) {
 	if err := preparePlain(ctx, url, callers); err != nil {
 		return measure.Load{}, err
 	}
@@ -66,20 +86,20 @@ func plain(ctx context.Context, url string, callers int, duration time.Duration)
 	}
 	data := fmt.Sprintf(`{"payload":%q}`, event.Payload)
 	versions := make([]int64, callers)
-	return measure.Closed(callers, duration, func(caller, _ int) error {
-		key := strconv.Itoa(caller)
-		batch := &pgx.Batch{} // a pipeline outside a transaction block is one transaction
-		batch.Queue(plainInsert, "blob/"+key, versions[caller]+1, uuid.Must(uuid.NewV7()).String(), data)
-		batch.Queue(plainUpdate, key, versions[caller]+1)
-		err := conns[caller].SendBatch(ctx, batch).Close()
+	load := measure.Closed(callers, duration, func(caller, _ int) error {
+		err := one(ctx, conns[caller], strconv.Itoa(caller), uuid.Must(uuid.NewV7()).String(), data, versions[caller]+1)
 		if err == nil {
 			versions[caller]++
 		}
 		return err
-	}), nil
+	})
+	if load.Failed > 0 {
+		return load, fmt.Errorf("%d appends failed: %w", load.Failed, load.First)
+	}
+	return load, nil
 }
 
-// pgbenchScript writes the same rows, pipelined into one round trip.
+// pgbenchScript writes the same rows. The first and the last line are left out without a pipeline.
 const pgbenchScript = `\set v :v + 1
 \startpipeline
 BEGIN;
@@ -92,7 +112,7 @@ COMMIT;
 var pgbenchTPS = regexp.MustCompile(`tps = ([0-9.]+)`)
 
 // pgbench runs the same transaction with PostgreSQL's own load generator.
-func pgbench(ctx context.Context, url string, callers int, duration time.Duration) (float64, error) {
+func pgbench(ctx context.Context, url string, callers int, duration time.Duration, pipeline bool) (float64, error) {
 	if err := preparePlain(ctx, url, callers); err != nil {
 		return 0, err
 	}
@@ -105,8 +125,12 @@ func pgbench(ctx context.Context, url string, callers int, duration time.Duratio
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
+	text := fmt.Sprintf(pgbenchScript, fmt.Sprintf(`{"payload":%q}`, event.Payload))
+	if !pipeline {
+		text = strings.NewReplacer("\\startpipeline\n", "", "\\endpipeline\n", "").Replace(text)
+	}
 	script := filepath.Join(folder, "append.sql")
-	if err := os.WriteFile(script, fmt.Appendf(nil, pgbenchScript, fmt.Sprintf(`{"payload":%q}`, event.Payload)), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 		return 0, err
 	}
 	seconds := strconv.Itoa(max(1, int(duration.Seconds())))
