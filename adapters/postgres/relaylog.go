@@ -23,7 +23,7 @@ type RelayConfig struct {
 
 // DefaultRelayConfig is the relay of the event store.
 func DefaultRelayConfig() RelayConfig {
-	return RelayConfig{Name: "relay", Page: 500, PageBytes: 8 << 20, Poll: time.Second, Standby: time.Second}
+	return RelayConfig{Name: "relay", Page: 1000, PageBytes: 8 << 20, Poll: time.Second, Standby: time.Second}
 }
 
 // RelayLog hands the log to one relay at a time.

@@ -37,14 +37,20 @@ func newEdge(p *platform, chosen []role) (func(context.Context) error, error) {
 	fallback := queries.DefaultFallbackConfig()
 	fallback.Copy, fallback.States, fallback.PutBack = redis.NewReader(p.redis), p.store, model.Project
 	fallback.Now, fallback.Logger, fallback.Metrics = time.Now, p.logger, p.metrics
-	if config.Reader, err = queries.NewFallback(fallback); err != nil {
+	reader, err := queries.NewFallback(fallback)
+	if err != nil {
 		return nil, err
 	}
+	p.onClose(reader.Close)
+	config.Reader = reader
 	partners := queries.DefaultCachedPartnersConfig()
 	partners.Source, partners.Now = p.store, time.Now
-	if config.Partners, err = queries.NewCachedPartners(partners); err != nil {
+	cached, err := queries.NewCachedPartners(partners)
+	if err != nil {
 		return nil, err
 	}
+	p.onClose(cached.Close)
+	config.Partners = cached
 	if err := p.authenticate(&config); err != nil {
 		return nil, err
 	}

@@ -29,11 +29,12 @@ type platform struct {
 	topics   kafka.Topics
 	cluster  kafka.Cluster
 
-	store  *postgres.Store
-	redis  *redis.Client
-	model  *redis.ReadModel // made on first use
-	guards *guard.Metrics
-	polls  *polling.Metrics
+	store   *postgres.Store
+	redis   *redis.Client
+	model   *redis.ReadModel // made on first use
+	closers []func()         // before the clients are closed
+	guards  *guard.Metrics
+	polls   *polling.Metrics
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
@@ -98,7 +99,13 @@ func (p *platform) openServices(ctx context.Context) error {
 	return err
 }
 
+// onClose has something closed before the clients that it uses.
+func (p *platform) onClose(closeIt func()) { p.closers = append(p.closers, closeIt) }
+
 func (p *platform) close() {
+	for _, closeIt := range p.closers {
+		closeIt()
+	}
 	if p.redis != nil {
 		p.redis.Close()
 	}
