@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }
+
 // client is a partner, or an operator.
 type client struct {
 	scene   *scene
@@ -60,9 +62,11 @@ func (s *scene) newPartner(id string) *client {
 }
 
 // on is the same partner at another instance.
-func (c *client) on(i *instance) *client {
+func (c *client) on(i *instance) *client { return c.at(i.address) }
+
+func (c *client) at(address string) *client {
 	other := *c
-	other.address = i.address
+	other.address = address
 	return &other
 }
 
@@ -214,26 +218,21 @@ func (s *scene) awaitStock(o options) {
 	}
 }
 
-// settle waits until no acknowledged order is under way any more, where an instance still runs.
+// underWay counts the orders and fulfilments that have not come to their end.
+const underWay = `SELECT count(*) FROM states WHERE NOT key = ANY ($1) AND (
+	category = 'order' AND state ->> 'status' NOT IN ('DELIVERED', 'CANCELLED') OR
+	category = 'fulfilment' AND state ->> 'phase' NOT IN ('COMPLETED', 'CLOSED'))`
+
+// settle waits until no acknowledged order is under way any more.
 func (s *scene) settle() {
 	if s.t.Failed() || s.partner == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	db, err := pgx.Connect(ctx, s.postgres)
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	defer func() { _ = db.Close(ctx) }()
-	s.eventually("no fulfilment is under way", func() error {
-		var open int
-		err := db.QueryRow(ctx, "SELECT count(*) FROM "+s.schema+".states WHERE category = 'fulfilment' AND state->>'phase' NOT IN ('COMPLETED', 'CLOSED') AND NOT key = ANY ($1)", append([]string{}, s.stayOpen...)).Scan(&open)
-		if err == nil && open > 0 {
-			err = fmt.Errorf("%d are", open)
+	s.eventually("no order is under way", func() error {
+		if open := s.count(underWay, append([]string{}, s.stayOpen...)); open > 0 {
+			return fmt.Errorf("%d are", open)
 		}
-		return err
+		return nil
 	})
 }
 
