@@ -32,7 +32,7 @@ type lineBody struct {
 	UnitPrice moneyBody `json:"unitPrice,omitzero" doc:"What the partner saw; if the price differs, the order is refused"`
 }
 
-// customerBody is personal data. It goes into the order.placed event, encrypted, and nowhere else.
+// customerBody is personal data. It goes into the order.placed event and nowhere else.
 type customerBody struct {
 	Name    string `json:"name,omitempty" minLength:"1" maxLength:"200"`
 	Email   string `json:"email,omitempty" minLength:"3" maxLength:"254" pattern:"^[^@\\s]+@[^@\\s]+$"`
