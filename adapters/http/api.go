@@ -62,6 +62,8 @@ type API struct {
 	page     []byte // the readable one
 	draining atomic.Bool
 	observer *observer
+
+	webhookKeys [][]byte // of PaymentWebhookSecrets
 }
 
 // New builds the edge and reports every fault of its configuration.
@@ -70,7 +72,11 @@ func New(config Config) (*API, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	a := &API{Config: config, mux: http.NewServeMux()}
+	keys, err := webhookKeys(config.PaymentWebhookSecrets)
+	if err != nil {
+		return nil, err
+	}
+	a := &API{Config: config, mux: http.NewServeMux(), webhookKeys: keys}
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	a.shapes = newShapes(registry)
 	observer, err := newObserver(config)
@@ -119,7 +125,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.newCall(w, r)
 	defer c.finish()
-	routed, found := canonicalRoute(r)
+	routed, found := c.canonicalRoute()
 	if !found {
 		c.fail(eventstore.Refuse(CodeRouteUnknown, ""))
 		return
@@ -131,39 +137,20 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const productPrefix = "/v1/products/"
 
 // canonicalRoute keeps the mux from cleaning a path and redirecting: a path that is not clean is no
-// route here, and what follows the products' prefix is a SKU, whatever characters it has.
-func canonicalRoute(r *http.Request) (*http.Request, bool) {
-	escaped := r.URL.EscapedPath()
-	if text, ok := strings.CutPrefix(r.URL.Path, productPrefix); ok && strings.HasPrefix(escaped, productPrefix) {
+// route here, and all that follows the products' prefix is a SKU, whatever characters it has, so the mux
+// does not get to see it.
+func (c *call) canonicalRoute() (*http.Request, bool) {
+	escaped := c.request.URL.EscapedPath()
+	if text, ok := strings.CutPrefix(c.request.URL.Path, productPrefix); ok && strings.HasPrefix(escaped, productPrefix) {
 		if text == "" {
-			return r, false
+			return nil, false
 		}
-		routed := r.WithContext(r.Context())
-		target := *r.URL
-		target.RawPath = productPrefix + escapeAll(text)
+		c.sku = text
+		routed := c.request.WithContext(c.request.Context())
+		target := *c.request.URL
+		target.Path, target.RawPath = productPrefix+"sku", ""
 		routed.URL = &target
 		return routed, true
 	}
-	if clean := path.Clean(escaped); escaped != clean {
-		return r, false
-	}
-	return r, true
-}
-
-// escapeAll escapes every byte but letters and digits, dots and slashes too.
-func escapeAll(text string) string {
-	const hex = "0123456789ABCDEF"
-	var escaped strings.Builder
-	escaped.Grow(len(text) + 8)
-	for i := range len(text) {
-		b := text[i]
-		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' {
-			escaped.WriteByte(b)
-			continue
-		}
-		escaped.WriteByte('%')
-		escaped.WriteByte(hex[b>>4])
-		escaped.WriteByte(hex[b&15])
-	}
-	return escaped.String()
+	return c.request, escaped == path.Clean(escaped)
 }

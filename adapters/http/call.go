@@ -31,6 +31,7 @@ type call struct {
 	endpoint    *endpoint // nil: no route
 	started     time.Time
 	correlation string
+	sku         string // in the path, exactly as it was sent
 	trace       string // W3C traceparent, if the caller sent a valid one
 	principal   Principal
 	status      int

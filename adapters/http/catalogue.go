@@ -240,7 +240,7 @@ func (c *call) answerPrices(skus []string) error {
 }
 
 func (c *call) answerProduct() error {
-	text := c.request.PathValue("sku")
+	text := c.sku
 	if sku.Check(text) != "" {
 		return eventstore.Refuse(order.CodeNotFound, "there is no such product")
 	}

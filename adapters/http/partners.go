@@ -59,8 +59,10 @@ func (units) Schema(huma.Registry) *huma.Schema {
 
 // partnerView is a partner in answers.
 type partnerView struct {
-	ID string `json:"id"`
-	partnerBody
+	ID     string     `json:"id"`
+	Name   string     `json:"name"`
+	Tier   string     `json:"tier" enum:"bronze,silver,gold"`
+	Policy policyBody `json:"policy"`
 }
 
 func (a *API) partnerEndpoints() []*endpoint {
@@ -126,10 +128,10 @@ func (c *call) answerPartner() error {
 }
 
 func partnerOf(s partner.State) partnerView {
-	view := partnerView{ID: s.ID, partnerBody: partnerBody{Name: s.Name, Tier: s.Tier, Policy: policyBody{
+	view := partnerView{ID: s.ID, Name: s.Name, Tier: s.Tier, Policy: policyBody{
 		PriceList: s.Policy.PriceList, Currency: currencyText(s.Policy.Currency),
 		SafetyBuffer: units(s.Policy.SafetyBuffer), VisibleCap: units(s.Policy.VisibleCap),
-	}}}
+	}}
 	for _, each := range s.Policy.Discounts {
 		discount := discountBody{SKU: skuText(each.SKU), Segment: each.Segment, Percent: percentText(each.Percent), From: each.From, Until: each.Until}
 		if each.Amount.Currency != "" {

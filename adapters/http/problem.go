@@ -149,6 +149,7 @@ const maxProblems = 100
 
 // problemBody is a problem document. Extra members of a refusal follow its own.
 type problemBody struct {
+	_             struct{}             `additionalProperties:"true"`
 	Type          string               `json:"type" doc:"Where the code is explained"`
 	Title         string               `json:"title"`
 	Status        int                  `json:"status"`
@@ -156,7 +157,7 @@ type problemBody struct {
 	Detail        string               `json:"detail,omitempty"`
 	CorrelationID string               `json:"correlationId"`
 	Errors        []eventstore.Problem `json:"errors,omitempty" doc:"What is wrong, and where: a JSON pointer into the body, or a parameter's name after #"`
-	Extra         map[string]any       `json:",embed"`
+	Extra         map[string]any       `json:",embed" hidden:"true"`
 }
 
 // refused gives the refusal that stands for any error: a business refusal itself, or a generic text.

@@ -35,15 +35,19 @@ var errSignature = errors.New("no signature of this webhook is valid")
 
 // gatewayReport is what the gateway sends. Further members are its own business.
 type gatewayReport struct {
-	Type string `json:"type" doc:"charge.approved, charge.rejected or refund.completed; others are kept for a person to look at"`
-	Data struct {
-		ChargeID string `json:"chargeId"`
-		OrderID  string `json:"orderId"`
-		Amount   string `json:"amount"`
-		Currency string `json:"currency"`
-		Reason   string `json:"reason,omitempty"`
-		RefundID string `json:"refundId,omitempty"`
-	} `json:"data"`
+	_    struct{}    `additionalProperties:"true"`
+	Type string      `json:"type" doc:"charge.approved, charge.rejected or refund.completed; others are kept for a person to look at"`
+	Data gatewayData `json:"data"`
+}
+
+type gatewayData struct {
+	_        struct{} `additionalProperties:"true"`
+	ChargeID string   `json:"chargeId"`
+	OrderID  string   `json:"orderId"`
+	Amount   string   `json:"amount,omitempty" doc:"Not needed of a rejection"`
+	Currency string   `json:"currency,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	RefundID string   `json:"refundId,omitempty" doc:"Of a refund"`
 }
 
 func (a *API) webhookEndpoints() []*endpoint {
@@ -67,7 +71,7 @@ func (c *call) paymentWebhook() error {
 	if err != nil {
 		return err
 	}
-	if err := verifySignature(c.request.Header, body, c.api.PaymentWebhookSecrets, c.api.Clock()); err != nil {
+	if err := verifySignature(c.request.Header, body, c.api.webhookKeys, c.api.Clock()); err != nil {
 		return eventstore.Refuse(CodeSignatureInvalid, "the signature, its time or its secret is wrong")
 	}
 	report, err := readReport(body)
@@ -102,8 +106,9 @@ func (c *call) reportMeta(orderID string) eventstore.Metadata {
 	return meta
 }
 
-// verifySignature accepts a body that one of the secrets signed not long ago.
-func verifySignature(header http.Header, body []byte, secrets []string, now time.Time) error {
+// verifySignature accepts a body that one of the keys signed not long ago. The comparison takes as long
+// for a wrong signature as for a right one.
+func verifySignature(header http.Header, body []byte, keys [][]byte, now time.Time) error {
 	id, stamp, signatures := header.Get("webhook-id"), header.Get("webhook-timestamp"), header.Get("webhook-signature")
 	if id == "" || signatures == "" {
 		return errSignature
@@ -115,39 +120,56 @@ func verifySignature(header http.Header, body []byte, secrets []string, now time
 	if age := now.Sub(time.Unix(unix, 0)); age > webhookTolerance || age < -webhookTolerance {
 		return errSignature
 	}
-	valid := false
-	for _, secret := range secrets {
-		expected, err := sign(secret, id, stamp, body)
-		if err != nil {
-			return fmt.Errorf("payment webhook secret: %w", err)
-		}
-		for i, candidate := range strings.Fields(signatures) {
-			if i == maxSignatures {
-				break
-			}
-			version, text, _ := strings.Cut(candidate, ",")
-			given, err := base64.StdEncoding.DecodeString(text)
-			if version == "v1" && err == nil && hmac.Equal(given, expected) {
-				valid = true
+	given := signaturesIn(signatures)
+	for _, key := range keys {
+		expected := sign(key, id, stamp, body)
+		for _, signature := range given {
+			if hmac.Equal(signature, expected) {
+				return nil
 			}
 		}
 	}
-	if !valid {
-		return errSignature
+	return errSignature
+}
+
+// signaturesIn reads the signatures of the version that we know.
+func signaturesIn(header string) [][]byte {
+	var given [][]byte
+	for candidate := range strings.FieldsSeq(header) {
+		version, text, _ := strings.Cut(candidate, ",")
+		signature, err := base64.StdEncoding.DecodeString(text)
+		if version == "v1" && err == nil {
+			given = append(given, signature)
+		}
+		if len(given) == maxSignatures {
+			break
+		}
 	}
-	return nil
+	return given
 }
 
 // sign gives the HMAC over id.timestamp.body.
-func sign(secret, id, stamp string, body []byte) ([]byte, error) {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, webhookSecretPrefix))
-	if err != nil {
-		return nil, fmt.Errorf("a secret is whsec_ and base64: %w", err)
-	}
+func sign(key []byte, id, stamp string, body []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(mac, "%s.%s.", id, stamp)
 	_, _ = mac.Write(body)
-	return mac.Sum(nil), nil
+	return mac.Sum(nil)
+}
+
+// minSecret is the least that Standard Webhooks allows.
+const minSecret = 24
+
+// webhookKeys decodes secrets.
+func webhookKeys(secrets []string) ([][]byte, error) {
+	keys := make([][]byte, len(secrets))
+	for i, secret := range secrets {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, webhookSecretPrefix))
+		if err != nil || len(key) < minSecret {
+			return nil, fmt.Errorf("http edge: payment webhook secret %d is not %s and the base64 of at least %d bytes", i+1, webhookSecretPrefix, minSecret)
+		}
+		keys[i] = key
+	}
+	return keys, nil
 }
 
 // readReport makes the command of a signed body, or refuses it without repeating any of it.
