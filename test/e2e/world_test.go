@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		binary = filepath.Join(folder, "andes")
 		var out []byte
-		if out, err = exec.Command("go", "build", "-o", binary, "andes/cmd/andes").CombinedOutput(); err != nil {
+		arguments := append(append([]string{"build"}, buildFlags...), "-o", binary, "andes/cmd/andes")
+		if out, err = exec.Command("go", arguments...).CombinedOutput(); err != nil {
 			err = fmt.Errorf("build: %w: %s", err, out)
 		}
 	}

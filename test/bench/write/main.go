@@ -56,12 +56,15 @@ func run(ctx context.Context, duration time.Duration, only, writer string) error
 	}
 	report := measure.Stdout()
 	report.Note("PostgreSQL with fsync and synchronous_commit on; load generator in the same process, on the same cores.")
-	for name, measurement := range map[string]func(context.Context, string, time.Duration, measure.Report) error{
-		"append": measureAppends, "hot": measureHotSKU, "gaps": measureGaps, "ours": measureOurs,
+	for _, measurement := range []struct {
+		name string
+		run  func(context.Context, string, time.Duration, measure.Report) error
+	}{
+		{"append", measureAppends}, {"hot", measureHotSKU}, {"gaps", measureGaps}, {"ours", measureOurs},
 	} {
-		if strings.Contains(only, name) {
-			if err := measurement(ctx, url, duration, report); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+		if strings.Contains(only, measurement.name) {
+			if err := measurement.run(ctx, url, duration, report); err != nil {
+				return fmt.Errorf("%s: %w", measurement.name, err)
 			}
 		}
 	}
