@@ -97,6 +97,11 @@ func ownCode(schema *huma.Schema) eventstore.Code {
 	return eventstore.Code(code)
 }
 
+// kinds are the types of values that a body has, by how they begin.
+var kinds = map[jsontext.Kind]string{
+	'{': huma.TypeObject, '[': huma.TypeArray, '"': huma.TypeString, '0': huma.TypeInteger, 't': huma.TypeBoolean, 'f': huma.TypeBoolean,
+}
+
 // value checks the next value. own is the code that the value's faults have by the one around it.
 func (w *walker) value(schema *huma.Schema, at string, own eventstore.Code) {
 	if schema.Ref != "" {
@@ -105,7 +110,6 @@ func (w *walker) value(schema *huma.Schema, at string, own eventstore.Code) {
 	if code := ownCode(schema); code != "" {
 		own = code
 	}
-	kinds := map[jsontext.Kind]string{'{': huma.TypeObject, '[': huma.TypeArray, '"': huma.TypeString, '0': huma.TypeInteger, 't': huma.TypeBoolean, 'f': huma.TypeBoolean}
 	if kinds[w.decoder.PeekKind()] != schema.Type {
 		w.complain(at, own, CodeTypeInvalid, "expected a value of type %s", schema.Type)
 		w.skip()

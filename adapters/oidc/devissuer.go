@@ -6,15 +6,16 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/lestrrat-go/jwx/v3/jwa"
 	"github.com/lestrrat-go/jwx/v3/jwk"
 	"github.com/lestrrat-go/jwx/v3/jws"
@@ -76,30 +77,56 @@ func NewDevIssuer(config DevConfig) (*DevIssuer, error) {
 	return issuer, nil
 }
 
-// loadKey reads the key, or makes one and keeps it where only its owner can read it.
+// loadKey reads the key, or makes one and keeps it where only its owner can read it. Processes that start
+// at the same time agree on the first one's key.
 func loadKey(path string) (*ecdsa.PrivateKey, error) {
-	if path != "" {
-		text, err := os.ReadFile(path)
-		if err == nil {
-			block, _ := pem.Decode(text)
-			if block == nil {
-				return nil, fmt.Errorf("%s holds no PEM block", path)
-			}
-			return x509.ParseECPrivateKey(block.Bytes)
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
+	if path == "" {
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil || path == "" {
+	key, err := readKey(path)
+	if !errors.Is(err, os.ErrNotExist) {
 		return key, err
 	}
-	der, err := x509.MarshalECPrivateKey(key)
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, err
+	}
+	if err := keepKey(path, key); err != nil {
+		return nil, err
+	}
+	return readKey(path)
+}
+
+func readKey(path string) (*ecdsa.PrivateKey, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return key, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no PEM block", path)
+	}
+	return x509.ParseECPrivateKey(block.Bytes)
+}
+
+// keepKey puts the whole file in place at once, unless there is one already.
+func keepKey(path string, key *ecdsa.PrivateKey) error {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	err = pem.Encode(file, &pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(file.Name(), path); !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // Keys is the issuer's key set, for a verifier in the same process.
@@ -127,10 +154,8 @@ const (
 
 func (d *DevIssuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	var request tokenRequest
-	decoder := json.NewDecoder(io.LimitReader(r.Body, maxTokenRequest))
-	decoder.DisallowUnknownFields()
 	ttl := d.config.TTL
-	err := decoder.Decode(&request)
+	err := json.UnmarshalRead(io.LimitReader(r.Body, maxTokenRequest), &request, json.RejectUnknownMembers(true))
 	if request.TTL > 0 {
 		ttl = time.Duration(request.TTL) * time.Second
 	}
@@ -164,5 +189,5 @@ func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the status is sent; a caller that left is no fault
+	_ = json.MarshalWrite(w, body) // the status is sent; a caller that left is no fault
 }

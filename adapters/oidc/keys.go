@@ -50,7 +50,8 @@ type keyCache struct {
 	now        func() time.Time
 	cacheFor   time.Duration
 	minRefetch time.Duration
-	timeout    time.Duration
+	timeout    time.Duration // of a fetch
+	patience   time.Duration // how long a token waits for a fetch while an older set is there
 
 	mu        sync.Mutex
 	set       jwk.Set
@@ -60,60 +61,76 @@ type keyCache struct {
 	lastErr   error
 }
 
-// find gives the key with this id. known tells whether any set could be read so far.
-func (c *keyCache) find(ctx context.Context, kid string) (key jwk.Key, known bool, err error) {
-	key, stale, known := c.look(kid)
-	if key != nil && !stale {
-		return key, true, nil
+// find gives the key with this id, or nil. Its error says that no set could be read so far.
+//
+// A set that is too old is fetched first, so that a key that left it is not used on; when that does not
+// work in time, the old set goes on serving.
+func (c *keyCache) find(ctx context.Context, kid string) (jwk.Key, error) {
+	key, fresh, known := c.look(kid)
+	if key != nil && fresh {
+		return key, nil
 	}
-	if err := c.refresh(ctx, key == nil); err != nil && !known {
-		return nil, false, err
+	c.await(ctx, c.refresh(), known)
+	if key, _, known = c.look(kid); known {
+		return key, nil
 	}
-	if key, _, known = c.look(kid); key == nil && !known {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return nil, false, c.lastErr
-	}
-	return key, known, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return nil, errors.Join(errUnread, c.lastErr)
 }
 
-func (c *keyCache) look(kid string) (key jwk.Key, stale, known bool) {
+// errUnread tells that there is no key set yet.
+var errUnread = errors.New("the key set was not read yet")
+
+func (c *keyCache) look(kid string) (key jwk.Key, fresh, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.set == nil {
-		return nil, true, false
+		return nil, false, false
 	}
 	found, _ := c.set.LookupKeyID(kid)
-	return found, c.now().Sub(c.fetchedAt) >= c.cacheFor, true
+	return found, c.now().Sub(c.fetchedAt) < c.cacheFor, true
 }
 
-// refresh fetches the set, once for all who wait, and not again within minRefetch.
-func (c *keyCache) refresh(ctx context.Context, wait bool) error {
+// await waits for a fetch, not for long if there is a set to go on with.
+func (c *keyCache) await(ctx context.Context, fetched <-chan struct{}, known bool) {
+	if fetched == nil {
+		return
+	}
+	limit := c.timeout
+	if known {
+		limit = c.patience
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-fetched:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// refresh begins a fetch, unless one is under way or was begun within minRefetch. It gives what closes
+// when it is over, or nil.
+func (c *keyCache) refresh() <-chan struct{} {
 	c.mu.Lock()
-	if running := c.fetching; running != nil {
-		c.mu.Unlock()
-		if !wait {
-			return nil
-		}
-		select {
-		case <-running:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	defer c.mu.Unlock()
+	if c.fetching != nil {
+		return c.fetching
 	}
 	if !c.triedAt.IsZero() && c.now().Sub(c.triedAt) < c.minRefetch {
-		c.mu.Unlock()
 		return nil
 	}
-	c.triedAt = c.now()
-	done := make(chan struct{})
-	c.fetching = done
-	c.mu.Unlock()
+	c.triedAt, c.fetching = c.now(), make(chan struct{})
+	go c.fetch(c.fetching)
+	return c.fetching
+}
 
-	fetch, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+// fetch ends by its own time limit: who asked for it first may be gone before.
+func (c *keyCache) fetch(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	set, err := c.source(fetch)
+	set, err := c.source(ctx)
 	if err == nil && set.Len() == 0 {
 		err = errNoKeys
 	}
@@ -124,5 +141,4 @@ func (c *keyCache) refresh(ctx context.Context, wait bool) error {
 	}
 	c.fetching = nil
 	close(done)
-	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/lestrrat-go/jwx/v3/jwa"
 	"github.com/lestrrat-go/jwx/v3/jws"
 )
@@ -35,6 +36,7 @@ type Config struct {
 	CacheFor     time.Duration // of the key set: 10 min
 	MinRefetch   time.Duration // between two fetches: 10 s
 	FetchTimeout time.Duration // 5 s
+	Patience     time.Duration // how long a token waits for a fetch while an older key set is there: 1 s
 	MaxToken     int           // bytes: 16 KiB
 	CachedTokens int           // verified tokens that are remembered: 10,000
 	Now          func() time.Time
@@ -65,12 +67,14 @@ func NewVerifier(config Config) (*Verifier, error) {
 	orDefault(&config.CacheFor, 10*time.Minute)
 	orDefault(&config.MinRefetch, 10*time.Second)
 	orDefault(&config.FetchTimeout, 5*time.Second)
+	orDefault(&config.Patience, time.Second)
 	orDefault(&config.MaxToken, 16<<10)
 	orDefault(&config.CachedTokens, 10_000)
 	return &Verifier{
 		config: config, alg: alg,
 		keys: keyCache{
-			source: config.Keys, now: config.Now, cacheFor: config.CacheFor, minRefetch: config.MinRefetch, timeout: config.FetchTimeout,
+			source: config.Keys, now: config.Now, cacheFor: config.CacheFor, minRefetch: config.MinRefetch,
+			timeout: config.FetchTimeout, patience: config.Patience,
 		},
 		seen: newTokenCache(config.CachedTokens),
 	}, nil
@@ -113,10 +117,10 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	if err != nil {
 		return Principal{}, err
 	}
-	key, known, err := v.keys.find(ctx, kid)
+	key, err := v.keys.find(ctx, kid)
 	switch {
-	case !known:
-		return Principal{}, outage{fmt.Errorf("oidc: no key set yet: %w", err)}
+	case err != nil:
+		return Principal{}, outage{fmt.Errorf("oidc: %w", err)}
 	case key == nil:
 		return Principal{}, ErrKey
 	}
@@ -151,9 +155,9 @@ func (v *Verifier) header(token string) (kid string, err error) {
 		return "", ErrMalformed
 	}
 	var header struct {
-		Alg  string          `json:"alg"`
-		Kid  string          `json:"kid"`
-		Crit json.RawMessage `json:"crit"`
+		Alg  string         `json:"alg"`
+		Kid  string         `json:"kid"`
+		Crit jsontext.Value `json:"crit"`
 	}
 	if err := json.Unmarshal(text, &header); err != nil || header.Kid == "" || header.Alg != v.config.Alg || header.Crit != nil {
 		return "", ErrMalformed
@@ -161,17 +165,22 @@ func (v *Verifier) header(token string) (kid string, err error) {
 	return header.Kid, nil
 }
 
-// claimSet is what is read of the claims.
+// claimSet is what is read of the claims. Names are exact, and none may be there twice: no claim that
+// only looks like partner_id can stand in for it.
 type claimSet struct {
-	Issuer    string                   `json:"iss"`
-	Subject   string                   `json:"sub"`
-	Audience  audience                 `json:"aud"`
-	Expires   json.RawMessage          `json:"exp"`
-	NotBefore json.RawMessage          `json:"nbf"`
-	IssuedAt  json.RawMessage          `json:"iat"`
-	Partner   string                   `json:"partner_id"`
-	Roles     []string                 `json:"roles"`
-	Realm     struct{ Roles []string } `json:"realm_access"` // where Keycloak puts them
+	Issuer    string         `json:"iss"`
+	Subject   string         `json:"sub"`
+	Audience  audience       `json:"aud"`
+	Expires   jsontext.Value `json:"exp"`
+	NotBefore jsontext.Value `json:"nbf"`
+	IssuedAt  jsontext.Value `json:"iat"`
+	Partner   string         `json:"partner_id"`
+	Roles     []string       `json:"roles"`
+	Realm     realm          `json:"realm_access"` // where Keycloak puts them
+}
+
+type realm struct {
+	Roles []string `json:"roles"`
 }
 
 // audience is a text or a list of texts.
@@ -227,7 +236,7 @@ func (v *Verifier) claims(payload []byte, now time.Time) (Principal, time.Time, 
 const maxInstant = 1 << 40
 
 // instant reads seconds since 1970. Fractions are allowed by RFC 7519; a text or null is not a number.
-func instant(number json.RawMessage) (time.Time, bool) {
+func instant(number jsontext.Value) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(string(number), 64)
 	if err != nil || math.Abs(seconds) > maxInstant {
 		return time.Time{}, false
