@@ -3,6 +3,7 @@ package sagas
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"andes/commands/order"
@@ -102,6 +103,7 @@ type FulfilmentManager struct {
 	Registry *eventstore.Registry
 	Executor eventstore.Executor
 	Times    FulfilmentTimes
+	Logger   *slog.Logger
 }
 
 // Handle reacts to an event. It ignores those that it has no transition for.
@@ -115,10 +117,14 @@ func (m FulfilmentManager) Handle(ctx context.Context, record eventstore.Record)
 	}
 	meta := record.Meta
 	meta.CausationID, meta.Actor = record.ID, fulfilmentSaga
-	_, err = m.Executor.Execute(ctx, eventstore.Request{
+	outcome, err := m.Executor.Execute(ctx, eventstore.Request{
 		Command: fulfilmentStep{orderID: record.Stream.Key, on: record.Type, cause: record.ID, event: event, times: m.Times},
 		Meta:    meta,
 	})
+	if step, is := outcome.Result.(Advanced); is && err == nil {
+		m.Logger.InfoContext(ctx, "fulfilment advanced", "orderId", record.Stream.Key, "on", record.Type,
+			"from", step.From, "to", step.To, "correlationId", meta.CorrelationID)
+	}
 	return err
 }
 
@@ -150,7 +156,7 @@ func (c fulfilmentStep) Needs() []eventstore.Stream {
 	}
 }
 
-// Decide implements eventstore.Command.
+// Decide implements eventstore.Command. Its result is the Advanced that it appended, if it did.
 func (c fulfilmentStep) Decide(u *eventstore.Unit) (any, error) {
 	if c.deadline != nil {
 		u.CancelDeadline(*c.deadline)
@@ -164,11 +170,13 @@ func (c fulfilmentStep) Decide(u *eventstore.Unit) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fulfilment %s in %s on %s: %w", c.orderID, state.Phase, c.on, err)
 	}
-	if next != state.Phase {
-		Fulfilment.Append(u, c.orderID, Advanced{From: state.Phase, To: next, On: c.on, Cause: c.cause, At: u.Now()})
-		c.wait(u, next)
+	if next == state.Phase {
+		return nil, nil
 	}
-	return nil, nil
+	step := Advanced{From: state.Phase, To: next, On: c.on, Cause: c.cause, At: u.Now()}
+	Fulfilment.Append(u, c.orderID, step)
+	c.wait(u, next)
+	return step, nil
 }
 
 func (c fulfilmentStep) due(name string, at time.Time) eventstore.Deadline {

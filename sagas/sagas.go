@@ -88,6 +88,9 @@ func (d Deadlines) tell(ctx context.Context, deadline eventstore.Deadline) error
 	}
 	meta := deadline.Meta
 	meta.Actor = deadline.Saga
-	_, err := d.Executor.Execute(ctx, eventstore.Request{Command: command(deadline), Meta: meta})
-	return err
+	if _, err := d.Executor.Execute(ctx, eventstore.Request{Command: command(deadline), Meta: meta}); err != nil {
+		return err
+	}
+	d.Logger.InfoContext(ctx, "deadline reached", "deadline", deadline.ID(), "correlationId", meta.CorrelationID)
+	return nil
 }

@@ -2,6 +2,7 @@ package sagas_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ var topics = []string{"order", "payment"}
 func newWorld(t memtest.T) *world {
 	s := memtest.OpenShop(t, map[string]int64{"A": onHand})
 	w := &world{Store: s, next: map[string]int{}}
-	w.manager = sagas.FulfilmentManager{Registry: s.Registry, Executor: s, Times: sagas.DefaultFulfilmentTimes}
+	w.manager = sagas.FulfilmentManager{Registry: s.Registry, Executor: s, Times: sagas.DefaultFulfilmentTimes, Logger: slog.New(slog.DiscardHandler)}
 	_, err := s.Execute(context.Background(), eventstore.Request{
 		Command: memtest.Order(orderID, memtest.Line("A", ordered)),
 		Meta:    eventstore.Metadata{CorrelationID: "c-1", Actor: memtest.Partner},

@@ -148,7 +148,7 @@ func (p *platform) consuming(consumer kafka.Consumer) part {
 func sagaRole(p *platform) ([]part, error) {
 	times := sagas.DefaultFulfilmentTimes
 	times.Inquiry, times.Expiry = p.settings.PaymentInquiry, p.settings.PaymentExpiry
-	manager := sagas.FulfilmentManager{Registry: p.registry, Executor: p.store, Times: times}
+	manager := sagas.FulfilmentManager{Registry: p.registry, Executor: p.store, Times: times, Logger: p.logger}
 	deadlines := sagas.Deadlines{Source: p.store, Executor: p.store, Reached: manager.Reaches(), Now: time.Now, Logger: p.logger}
 	return []part{
 		p.consuming(kafka.Consumer{Name: sagaName, Topics: []string{p.topics.Events("order"), p.topics.Events("payment")}, Handle: manager.Handle}),
