@@ -1,0 +1,80 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"andes/eventstore"
+	"andes/test/pgtest"
+)
+
+// TestASlowTransactionIsNotOvertaken: positions are drawn under the lock, so a transaction that is slow
+// to commit holds the later ones back instead of being passed by them and skipped by a reader.
+func TestASlowTransactionIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	config := pgtest.Config(t)
+	store := pgtest.Store(t, config, pgtest.Registry(t))
+	slow, err := sql(t, config).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/shard', 0))"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = slow.Exec(t.Context(), `INSERT INTO events (shard, position, stream, version, id, type, schema, data, meta, recorded_at)
+		VALUES (0, nextval('position_0'), 'stock/SLOW', 1, $1, 'stock.level_reported', 1, '{}', '{}', now())`, uuid.NewString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	for i := range 10 {
+		others.Go(func() { execute(t, store, level(fmt.Sprint("FAST", i), 1)) })
+	}
+	checkpoint := int64(0)
+	var seen []eventstore.Record
+	read := func() {
+		page, err := store.ReadAll(t.Context(), checkpoint, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen = append(seen, page...); len(page) > 0 {
+			checkpoint = page[len(page)-1].Position
+		}
+	}
+	for deadline := time.Now().Add(200 * time.Millisecond); time.Now().Before(deadline); {
+		if read(); len(seen) > 0 {
+			t.Fatalf("%s was visible before the transaction that came first", seen[0].Stream)
+		}
+	}
+	if err := slow.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	others.Wait()
+	read()
+	if len(seen) != 11 || seen[0].Stream.Key != "SLOW" {
+		t.Errorf("the reader saw %d events, first %v", len(seen), seen[0].Stream)
+	}
+}
+
+// TestAForeignTransactionHoldsNobodyBack: what else is open in the database does not matter to readers.
+func TestAForeignTransactionHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	config := pgtest.Config(t)
+	store := pgtest.Store(t, config, pgtest.Registry(t))
+	foreign, err := sql(t, config).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = foreign.Rollback(t.Context()) }()
+	if _, err := foreign.Exec(t.Context(), "CREATE TABLE foreign_work AS SELECT 1 AS n"); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, store, level("A", 1))
+	if records, err := store.ReadAll(t.Context(), 0, 10); err != nil || len(records) != 1 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
