@@ -64,7 +64,7 @@ type productBody struct {
 }
 
 var skuParameter = queryParameter("sku", "Up to 100 SKUs, as repeated parameters or separated by commas. A SKU that contains a comma can only be asked by POST.", true,
-	&huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}})
+	&huma.Schema{Type: huma.TypeArray, Items: bounded(huma.Schema{Type: huma.TypeString, Pattern: plainPattern}, "", 0, maxAskedSKU)})
 
 func (a *API) stockEndpoints() []*endpoint {
 	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[stockBody]()}}

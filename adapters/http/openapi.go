@@ -60,7 +60,7 @@ func (a *API) operation(e *endpoint) *huma.Operation {
 		op.Parameters = append(op.Parameters, keyParameter)
 	}
 	if e.body != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: a.shapes.schema(e.body)}}}
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: a.shapes.request(e.body)}}}
 	}
 	for _, good := range e.answers {
 		op.Responses[strconv.Itoa(good.status)] = a.response(good)
@@ -115,7 +115,7 @@ func pathParameters(path string) []*huma.Param {
 var keyParameter = &huma.Param{
 	Name: keyHeader, In: "header", Required: true,
 	Description: "1 to 256 printable ASCII characters, quoted as a structured field or bare. Repeat a request with the same key whenever its outcome is unknown; take a new key for a new request.",
-	Schema:      &huma.Schema{Type: huma.TypeString},
+	Schema:      &huma.Schema{Type: huma.TypeString, Pattern: `^("([ !#-\[\]-~]|\\["\\]){1,256}"|[!#-~]([ -~]{0,254}[!-~])?)$`},
 }
 
 // queryParameter describes a parameter of the query string.

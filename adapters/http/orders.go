@@ -126,7 +126,7 @@ func (a *API) orderQueryEndpoints() []*endpoint {
 			access: partners, quota: Reads,
 			parameters: []*huma.Param{
 				queryParameter("updatedSince", "Begin with orders changed at or after this RFC 3339 time; not together with cursor", false, &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
-				queryParameter("cursor", "nextCursor of an earlier answer", false, &huma.Schema{Type: huma.TypeString}),
+				queryParameter("cursor", "nextCursor of an earlier answer", false, &huma.Schema{Type: huma.TypeString, Pattern: "^[A-Za-z0-9_-]+$"}),
 				queryParameter("limit", "Orders in a page, 50 by default", false, &huma.Schema{Type: huma.TypeInteger, Minimum: &first, Maximum: &most}),
 			},
 			answers: []answer{{status: 200, description: "A page; it may be short although there is more", body: reflect.TypeFor[ordersBody]()}},

@@ -35,6 +35,32 @@ func newShapes(registry huma.Registry) *shapes {
 	return &shapes{registry: registry, patterns: map[string]*regexp.Regexp{}, schemas: map[reflect.Type]*huma.Schema{}}
 }
 
+// plainPattern is plainText for the document.
+const plainPattern = `^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]*$`
+
+// request gives the schema of a request's body. What holds for every text in it is written into it.
+func (s *shapes) request(t reflect.Type) *huma.Schema {
+	schema := s.schema(t)
+	s.plain(schema)
+	return schema
+}
+
+func (s *shapes) plain(schema *huma.Schema) {
+	if schema.Ref != "" {
+		schema = s.registry.SchemaFromRef(schema.Ref)
+	}
+	if schema.Type == huma.TypeString && schema.Pattern == "" && schema.Format == "" && len(schema.Enum) == 0 {
+		schema.Pattern = plainPattern
+		s.prepare(schema)
+	}
+	if schema.Items != nil {
+		s.plain(schema.Items)
+	}
+	for _, property := range schema.Properties {
+		s.plain(property)
+	}
+}
+
 // schema gives the schema of a type, and prepares it for check. It is called for every body when the
 // edge is built, and only reads afterwards.
 func (s *shapes) schema(t reflect.Type) *huma.Schema {

@@ -26,7 +26,7 @@ func (eventType) Schema(huma.Registry) *huma.Schema {
 }
 
 type subscriptionBody struct {
-	URL   string      `json:"url" minLength:"1" maxLength:"2000" doc:"An absolute https URL without user information"`
+	URL   string      `json:"url" minLength:"1" maxLength:"2000" pattern:"^https?://[^@/?#\\s]+([/?][^#\\s]*)?$" doc:"An absolute https URL without user information"`
 	Types []eventType `json:"types" minItems:"1" maxItems:"20"`
 }
 

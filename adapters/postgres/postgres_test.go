@@ -16,6 +16,7 @@ import (
 	"andes/commands/price"
 	"andes/commands/product"
 	"andes/commands/stock"
+	"andes/commands/subscription"
 	"andes/eventstore"
 	"andes/test/pgtest"
 )
@@ -367,5 +368,21 @@ func TestAnswersAreSweptWhenTheyExpire(t *testing.T) {
 	}
 	if swept, err := store.SweepAnswers(t.Context(), time.Now().Add(2*time.Hour), 10); err != nil || swept != 1 {
 		t.Errorf("swept %d, %v", swept, err)
+	}
+}
+
+func TestSubscriptionsAreFoundBehindManyThatWereRemoved(t *testing.T) {
+	store := pgtest.Store(t, pgtest.Config(t), pgtest.Registry(t))
+	for i := range 120 {
+		id := fmt.Sprint("s", i)
+		execute(t, store, subscription.Create{ID: id, Partner: "p", URL: "https://example.test", Types: []string{subscription.AllTypes}, Secret: "s"})
+		if i > 0 {
+			execute(t, store, subscription.Remove{ID: id, Partner: "p", Reason: "test"})
+		}
+	}
+	execute(t, store, subscription.Create{ID: "last", Partner: "p", URL: "https://example.test", Types: []string{subscription.AllTypes}, Secret: "s"})
+	list, err := store.Subscriptions(t.Context(), "p")
+	if err != nil || len(list) != 2 || list[0].ID != "s0" || list[1].ID != "last" {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

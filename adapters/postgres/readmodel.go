@@ -99,23 +99,32 @@ func (db *DB) Partner(ctx context.Context, id string) (partner.State, bool, erro
 	return one(ctx, db, partner.Aggregate, id)
 }
 
-// maxSubscriptions bounds how many subscriptions of one partner are looked at.
-const maxSubscriptions = 100
+// How many subscriptions of one partner are looked at. Those that were removed are among them.
+const (
+	subscriptionPage     = 100
+	maxSubscriptionPages = 100
+)
 
 // Subscriptions lists a partner's subscriptions that are not removed.
 func (db *DB) Subscriptions(ctx context.Context, partnerID string) ([]subscription.State, error) {
-	states, err := db.StatesOf(ctx, subscription.Aggregate.Name, partnerID, 0, maxSubscriptions)
-	if err != nil {
-		return nil, err
-	}
 	var list []subscription.State
-	for _, stored := range states {
-		state, err := subscription.Aggregate.Decode(stored.State)
+	after := int64(0)
+	for range maxSubscriptionPages {
+		states, err := db.StatesOf(ctx, subscription.Aggregate.Name, partnerID, after, subscriptionPage)
 		if err != nil {
 			return nil, err
 		}
-		if !state.Removed {
-			list = append(list, state)
+		for _, stored := range states {
+			state, err := subscription.Aggregate.Decode(stored.State)
+			if err != nil {
+				return nil, err
+			}
+			if after = stored.Position; !state.Removed {
+				list = append(list, state)
+			}
+		}
+		if len(states) < subscriptionPage {
+			break
 		}
 	}
 	return list, nil

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"andes/commands/money"
+	"andes/commands/partner"
+	"andes/queries"
+)
+
+// constant is a read model that costs nothing, to see what the edge costs.
+type constant struct{ *shelf }
+
+func (constant) Stock(_ context.Context, skus []string) (map[string]queries.StockView, error) {
+	return map[string]queries.StockView{skus[0]: {Net: 5, ChangedAt: testStart}}, nil
+}
+
+func (constant) Prices(_ context.Context, _ string, skus []string) (map[string]queries.PriceView, error) {
+	return map[string]queries.PriceView{skus[0]: {Price: money.Money{Minor: 255, Currency: "GBP"}, ChangedAt: testStart}}, nil
+}
+
+func (constant) Watermark(context.Context, string) (time.Time, error) { return testStart, nil }
+
+func (constant) Partner(context.Context, string) (partner.State, bool, error) {
+	return partner.State{ID: "acme", Tier: "gold", Policy: partner.Policy{PriceList: "retail", Currency: "GBP"}}, true, nil
+}
+
+// nowhere takes an answer and forgets it.
+type nowhere struct{ header http.Header }
+
+func (n *nowhere) Header() http.Header            { return n.header }
+func (n *nowhere) Write(data []byte) (int, error) { return len(data), nil }
+func (n *nowhere) WriteHeader(int)                {}
+
+func BenchmarkReads(b *testing.B) {
+	e := newEdge(&testing.T{}, func(c *Config) {
+		c.Reader, c.Partners = constant{}, constant{}
+		c.Logger = slog.New(slog.DiscardHandler)
+	})
+	for _, target := range []string{"/v1/stock?sku=A", "/v1/prices?sku=A"} {
+		b.Run(strings.TrimPrefix(target, "/v1/"), func(b *testing.B) {
+			request := httptest.NewRequest(http.MethodGet, target, nil)
+			request.Header.Set("Authorization", "Bearer acme")
+			b.ReportAllocs()
+			for b.Loop() {
+				e.ServeHTTP(&nowhere{header: http.Header{}}, request)
+			}
+		})
+	}
+}
+
+func BenchmarkOrders(b *testing.B) {
+	e := newEdge(&testing.T{}, func(c *Config) { c.Logger = slog.New(slog.DiscardHandler) })
+	e.sell("C", "1.00", 1<<40)
+	body := strings.Replace(smallOrder, `"A"`, `"C"`, 1)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		n++
+		request := httptest.NewRequest(http.MethodPost, "/v1/orders", strings.NewReader(body))
+		request.Header = http.Header{"Authorization": {"Bearer acme"}, "Content-Type": {"application/json"}, keyHeader: {fmt.Sprint(n)}}
+		e.ServeHTTP(&nowhere{header: http.Header{}}, request)
+	}
+}
