@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -39,7 +40,9 @@ type endpoint struct {
 	answers      []answer
 	handle       func(*call) error
 
-	seen *meters // set when the edge is built
+	// Set when the edge is built.
+	seen    *meters
+	queried bool // has parameters in the query string; handle reads them
 }
 
 // answer is one good answer of an endpoint.
@@ -87,7 +90,7 @@ func New(config Config) (*API, error) {
 	endpoints := a.endpoints()
 	described := huma.NewAPI(huma.Config{OpenAPI: a.describe(registry)}, humago.NewAdapter(a.mux, ""))
 	for _, e := range endpoints {
-		e.seen = observer.of(e)
+		e.seen, e.queried = observer.of(e), slices.ContainsFunc(e.parameters, inQuery)
 		described.OpenAPI().AddOperation(a.operation(e))
 		described.Adapter().Handle(&huma.Operation{Method: e.method, Path: e.path}, func(ctx huma.Context) {
 			_, w := humago.Unwrap(ctx)
@@ -99,6 +102,8 @@ func New(config Config) (*API, error) {
 	}
 	return a, nil
 }
+
+func inQuery(p *huma.Param) bool { return p.In == "query" }
 
 // endpoints is the table of what is served here.
 func (a *API) endpoints() []*endpoint {

@@ -121,6 +121,11 @@ func (c *call) admit() error {
 	if err := c.authenticate(); err != nil {
 		return err
 	}
+	if !c.endpoint.queried && c.request.URL.RawQuery != "" {
+		if _, err := c.query(); err != nil {
+			return err
+		}
+	}
 	if c.endpoint.quota == "" || c.api.Quota == nil {
 		return nil
 	}

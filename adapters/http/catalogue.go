@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -158,7 +159,7 @@ func (c *call) query(names ...string) (url.Values, error) {
 			known = known || name == expected
 		}
 		if !known {
-			return nil, parameterProblem(CodeParameterUnknown, "", "the parameters are "+strings.Join(names, ", "))
+			return nil, parameterProblem(CodeParameterUnknown, "", "the parameters here are: "+cmp.Or(strings.Join(names, ", "), "none"))
 		}
 		for _, text := range texts {
 			if !utf8.ValidString(text) || !plainText(text) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"reflect"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -57,6 +58,9 @@ func (units) Schema(huma.Registry) *huma.Schema {
 	return bounded(huma.Schema{Type: huma.TypeInteger, Format: "int64"}, "", 0, maxUnits)
 }
 
+// partnerID is what a partner may be called; a name of dots alone would not survive in a path.
+var partnerID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+
 // partnerView is a partner in answers.
 type partnerView struct {
 	ID     string     `json:"id"`
@@ -86,8 +90,8 @@ func (c *call) configurePartner() error {
 		return err
 	}
 	id := c.request.PathValue("id")
-	if !saneID.MatchString(id) {
-		return parameterProblem(partner.CodeInvalid, "id", "an id has 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+	if !partnerID.MatchString(id) {
+		return parameterProblem(partner.CodeInvalid, "id", "an id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and does not begin with a dot")
 	}
 	policy, err := body.Policy.parse()
 	if err != nil {
@@ -117,7 +121,11 @@ func (p policyBody) parse() (partner.Policy, error) {
 func (c *call) answerPartner() error {
 	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
 	defer cancel()
-	state, known, err := c.api.Partners.Partner(ctx, c.request.PathValue("id"))
+	id := c.request.PathValue("id")
+	if !partnerID.MatchString(id) {
+		return eventstore.Refuse(order.CodeNotFound, "there is no such partner")
+	}
+	state, known, err := c.api.Partners.Partner(ctx, id)
 	if err != nil {
 		return err
 	}

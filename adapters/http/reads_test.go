@@ -163,7 +163,7 @@ func TestRawPathsAreTakenAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %d %s", text, got.status, got.body)
 		}
 	}
-	for _, target := range []string{"/v1/products/.", "/v1/products/..", "/v1/products/%2E%2E", "/v1/products/../stock?sku=A", "/v1/products/../../healthz", "/v1/products/a%00b", "/v1/products/%FF", "/v1/products/nothing", "/v1/products/%20A"} {
+	for _, target := range []string{"/v1/products/.", "/v1/products/..", "/v1/products/%2E%2E", "/v1/products/../stock", "/v1/products/../../healthz", "/v1/products/a%00b", "/v1/products/%FF", "/v1/products/nothing", "/v1/products/%20A"} {
 		is(t, server.get(target), 404, order.CodeNotFound)
 	}
 	for _, target := range []string{"/v1/products/", "/v1/products", "//v1/stock?sku=A", "/v1//stock?sku=A", "/v1/./stock?sku=A", "/v1/stock/?sku=A", "/x/../v1/stock?sku=A", "/v1/%73tock/x"} {

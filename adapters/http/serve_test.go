@@ -51,12 +51,22 @@ func startServer(t *testing.T, handler http.Handler) *testServer {
 // get sends the target exactly as it is, as partner acme.
 func (s *testServer) get(target string) reply {
 	s.t.Helper()
+	return s.send(http.MethodGet, target, "", "Authorization: Bearer acme")
+}
+
+// send writes a request by hand, so that no client cleans it.
+func (s *testServer) send(method, target, body string, headers ...string) reply {
+	s.t.Helper()
 	connection, err := net.Dial("tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
-	if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nConnection: close\r\n\r\n", target); err != nil {
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n", method, target, len(body))
+	for _, line := range headers {
+		head += line + "\r\n"
+	}
+	if _, err := io.WriteString(connection, head+"\r\n"+body); err != nil {
 		s.t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
@@ -64,11 +74,11 @@ func (s *testServer) get(target string) reply {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	answered, err := io.ReadAll(response.Body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return reply{status: response.StatusCode, header: response.Header, body: string(body)}
+	return reply{status: response.StatusCode, header: response.Header, body: string(answered)}
 }
 
 // signalling tells when it drains.

@@ -237,9 +237,12 @@ func plainText(text string) bool {
 	})
 }
 
+// isTime tells whether a text is a time that can be written in UTC too: an offset may move the first and
+// the last hours of the calendar into a year that has no four digits.
 func isTime(text string) bool {
-	_, err := time.Parse(time.RFC3339, text)
-	return err == nil
+	at, err := time.Parse(time.RFC3339, text)
+	year := at.UTC().Year()
+	return err == nil && year >= 0 && year <= 9999
 }
 
 func (w *walker) integer(schema *huma.Schema, at string, own eventstore.Code) {
