@@ -91,7 +91,7 @@ func (j job) chargeAnswered(ctx context.Context, got answer, asked money.Money) 
 	report := payment.Report{ChargeID: got.ChargeID, Amount: got.amount(asked), Reason: got.Reason}
 	switch got.Status {
 	case pending:
-		return nil
+		return j.undecided(ctx, "chargeId", got.ChargeID)
 	case approved:
 		report.Kind = payment.ChargeApproved
 	case rejected:
@@ -133,7 +133,7 @@ func (j job) refundAnswered(ctx context.Context, got answer, state payment.State
 	}
 	switch got.Status {
 	case pending:
-		return nil
+		return j.undecided(ctx, "refundId", got.RefundID)
 	case completed:
 		return j.report(ctx, payment.Report{
 			Kind: payment.RefundCompleted, ChargeID: state.ChargeID, RefundID: got.RefundID, Amount: got.amount(state.Amount),

@@ -185,3 +185,9 @@ func (j job) report(ctx context.Context, report payment.Report) error {
 		"chargeId", report.ChargeID, "refundId", report.RefundID, "correlationId", j.meta.CorrelationID)
 	return nil
 }
+
+// undecided leaves it to the webhook, or to a later inquiry, to tell the result.
+func (j job) undecided(ctx context.Context, name, id string) error {
+	j.cfg.Log.InfoContext(ctx, "the gateway will tell later", "orderId", j.orderID, name, id, "correlationId", j.meta.CorrelationID)
+	return nil
+}
