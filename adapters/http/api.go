@@ -38,6 +38,7 @@ type endpoint struct {
 	body         reflect.Type // of the request; nil: none
 	parameters   []*huma.Param
 	answers      []answer
+	refusals     []eventstore.Code // of its own; what it has in common with others is added
 	handle       func(*call) error
 
 	// Set when the edge is built.

@@ -244,7 +244,7 @@ func (c *call) fail(err error) {
 		header.Set("Retry-After", seconds(means.retryAfter))
 	}
 	if refusal.Code == CodeUnauthenticated {
-		header.Set("WWW-Authenticate", `Bearer realm="andes"`)
+		header.Set("WWW-Authenticate", c.challenge())
 	}
 	status, body := renderProblem(refusal, c.correlation)
 	c.send(status, problemMedia, body)

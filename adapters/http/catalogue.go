@@ -73,12 +73,14 @@ func (a *API) stockEndpoints() []*endpoint {
 		{
 			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs",
 			access: partners, quota: Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
-			handle: func(c *call) error { return c.withQuerySKUs(c.answerStock) },
+			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
+			handle:   func(c *call) error { return c.withQuerySKUs(c.answerStock) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs",
 			access: partners, quota: Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
-			handle: func(c *call) error { return c.withBodySKUs(c.answerStock) },
+			refusals: []eventstore.Code{CodeOverloaded},
+			handle:   func(c *call) error { return c.withBodySKUs(c.answerStock) },
 		},
 	}
 }
@@ -89,12 +91,14 @@ func (a *API) priceEndpoints() []*endpoint {
 		{
 			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs",
 			access: partners, quota: Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
-			handle: func(c *call) error { return c.withQuerySKUs(c.answerPrices) },
+			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
+			handle:   func(c *call) error { return c.withQuerySKUs(c.answerPrices) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs",
 			access: partners, quota: Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
-			handle: func(c *call) error { return c.withBodySKUs(c.answerPrices) },
+			refusals: []eventstore.Code{CodeOverloaded},
+			handle:   func(c *call) error { return c.withBodySKUs(c.answerPrices) },
 		},
 	}
 }
@@ -104,8 +108,9 @@ func (a *API) productEndpoints() []*endpoint {
 		method: http.MethodGet, path: productPrefix + "{sku}", id: "product", tag: "catalogue", summary: "A product",
 		description: "All that follows /v1/products/ is the SKU, percent-encoded once.",
 		access:      partners, quota: Reads, frequent: true,
-		answers: []answer{{status: 200, description: "The product", body: reflect.TypeFor[productBody]()}},
-		handle:  (*call).answerProduct,
+		answers:  []answer{{status: 200, description: "The product", body: reflect.TypeFor[productBody]()}},
+		refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
+		handle:   (*call).answerProduct,
 	}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -331,7 +332,40 @@ func (e *edge) send(request *http.Request) reply {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return reply{status: result.StatusCode, header: result.Header, body: string(body)}
+	got := reply{status: result.StatusCode, header: result.Header, body: string(body)}
+	e.isDocumented(request, got)
+	return got
+}
+
+// isDocumented holds a refusal to the list of the endpoint's codes, which the API document shows.
+func (e *edge) isDocumented(request *http.Request, got reply) {
+	e.t.Helper()
+	if got.status < 400 || got.header.Get("Content-Type") != problemMedia || e.executor.Executor != e.store {
+		return // no refusal, or one that a test made up
+	}
+	code := got.problem(e.t).Code
+	if code == CodeRouteUnknown || code == CodeMethodNotAllowed {
+		return
+	}
+	for _, served := range e.endpoints() {
+		served.method = strings.Replace(served.method, http.MethodGet, http.MethodGet+" "+http.MethodHead, 1)
+		if strings.Contains(served.method, request.Method) && matches(served.path, request.URL.EscapedPath()) {
+			if !slices.Contains(e.codes(served), code) {
+				e.t.Errorf("%s %s is answered %s, which is not shown for it", served.method, served.path, code)
+			}
+			return
+		}
+	}
+	e.t.Errorf("%s %s is answered %s by no endpoint", request.Method, request.URL.Path, code)
+}
+
+// matches tells whether a path is one of a pattern.
+func matches(pattern, path string) bool {
+	if strings.HasPrefix(pattern, productPrefix) {
+		return strings.HasPrefix(path, productPrefix)
+	}
+	wanted, parts := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return slices.EqualFunc(wanted, parts, func(want, part string) bool { return want == part || strings.HasPrefix(want, "{") })
 }
 
 // order sends an order under a key.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"andes/eventstore"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,12 +8,15 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"andes/eventstore"
 )
 
 // describe begins the API document.
 func (a *API) describe(registry huma.Registry) *huma.OpenAPI {
 	return &huma.OpenAPI{
-		OpenAPI: "3.1.0",
+		OpenAPI:    "3.1.0",
+		Extensions: problemCodes(),
 		Info: &huma.Info{
 			Title: "Andes partner API", Version: a.Version,
 			Description: "Stock, prices and orders for sales channels. Money is a decimal text with its ISO 4217 currency, times are RFC 3339 in UTC. " +
@@ -65,6 +67,7 @@ func (a *API) operation(e *endpoint) *huma.Operation {
 	for _, good := range e.answers {
 		op.Responses[strconv.Itoa(good.status)] = a.response(good)
 	}
+	a.refusalResponses(e, op.Responses, a.shapes.schema(reflect.TypeFor[problemBody]()))
 	op.Responses["default"] = &huma.Response{
 		Description: "A problem document",
 		Headers:     map[string]*huma.Param{correlationHeader: textHeader("Names the request in the logs")},

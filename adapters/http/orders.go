@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"andes/commands/order"
+	"andes/commands/reservation"
 	"andes/eventstore"
 	"andes/queries"
 )
@@ -100,14 +102,19 @@ func (a *API) orderEndpoints() []*endpoint {
 			description: "The stock is held and the order recorded before the answer. A finished answer, also a refusal, is repeated byte for byte for the same key and body.",
 			access:      partners, quota: Orders, keyed: true, body: reflect.TypeFor[orderBody](),
 			answers: []answer{{status: 202, description: "The order is placed", body: view, headers: []string{"Location", replayedHeader}}},
-			handle:  (*call).placeOrder,
+			refusals: slices.Concat(commandCodes, []eventstore.Code{
+				order.CodeUnknownSKU, order.CodeCurrencyMismatch, order.CodePriceMismatch, order.CodeNoPrice, order.CodeOrderInvalid, order.CodeTotalTooLarge,
+				order.CodeDuplicateReference, reservation.CodeInsufficientStock,
+			}),
+			handle: (*call).placeOrder,
 		},
 		{
 			method: http.MethodPost, path: "/v1/orders/{id}/cancel", id: "cancelOrder", tag: "orders", summary: "Cancel an order",
 			description: "Until dispatch. Repeating it changes nothing. A body is not read.",
 			access:      partners, quota: Orders,
-			answers: []answer{{status: 200, description: "The order is cancelled", body: view}},
-			handle:  (*call).cancelOrder,
+			answers:  []answer{{status: 200, description: "The order is cancelled", body: view}},
+			refusals: slices.Concat(commandCodes, []eventstore.Code{order.CodeNotFound, order.CodeNotCancellable}),
+			handle:   (*call).cancelOrder,
 		},
 	}
 }
@@ -118,8 +125,9 @@ func (a *API) orderQueryEndpoints() []*endpoint {
 		{
 			method: http.MethodGet, path: "/v1/orders/{id}", id: "order", tag: "orders", summary: "An order of the partner",
 			access: partners, quota: Reads,
-			answers: []answer{{status: 200, description: "The order", body: reflect.TypeFor[orderView]()}},
-			handle:  (*call).answerOrder,
+			answers:  []answer{{status: 200, description: "The order", body: reflect.TypeFor[orderView]()}},
+			refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
+			handle:   (*call).answerOrder,
 		},
 		{
 			method: http.MethodGet, path: "/v1/orders", id: "orders", tag: "orders", summary: "The partner's orders by their last change",
@@ -129,8 +137,9 @@ func (a *API) orderQueryEndpoints() []*endpoint {
 				queryParameter("cursor", "nextCursor of an earlier answer", false, &huma.Schema{Type: huma.TypeString, Pattern: "^[A-Za-z0-9_-]+$"}),
 				queryParameter("limit", "Orders in a page, 50 by default", false, &huma.Schema{Type: huma.TypeInteger, Minimum: &first, Maximum: &most}),
 			},
-			answers: []answer{{status: 200, description: "A page; it may be short although there is more", body: reflect.TypeFor[ordersBody]()}},
-			handle:  (*call).answerOrders,
+			answers:  []answer{{status: 200, description: "A page; it may be short although there is more", body: reflect.TypeFor[ordersBody]()}},
+			refusals: []eventstore.Code{CodeParameterInvalid, CodeOverloaded},
+			handle:   (*call).answerOrders,
 		},
 	}
 }
@@ -262,9 +271,14 @@ func (c *call) orderList() (cursor queries.Cursor, since time.Time, limit int, e
 	if err != nil {
 		return cursor, since, 0, err
 	}
+	for name, sent := range values {
+		if len(sent) > 1 {
+			return cursor, since, 0, parameterProblem(CodeParameterInvalid, name, "the parameter is there twice")
+		}
+	}
 	limit = someOrders
 	if text := values.Get("limit"); values.Has("limit") {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxOrders {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxOrders || strconv.Itoa(limit) != text {
 			return cursor, since, 0, parameterProblem(CodeParameterInvalid, "limit", "a whole number from 1 to "+strconv.Itoa(maxOrders)+" is expected")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,10 +77,12 @@ func (a *API) partnerEndpoints() []*endpoint {
 			method: http.MethodPut, path: "/ops/partners/{id}", id: "configurePartner", tag: "operations", summary: "Set a partner up or change it",
 			description: "Needs the role ops-admin. Answers of other instances follow within a minute.",
 			access:      opsAdmins, body: reflect.TypeFor[partnerBody](), answers: view, handle: (*call).configurePartner,
+			refusals: slices.Concat(commandCodes, []eventstore.Code{partner.CodeInvalid}),
 		},
 		{
 			method: http.MethodGet, path: "/ops/partners/{id}", id: "partner", tag: "operations", summary: "A partner's configuration",
 			access: opsViewers, answers: view, handle: (*call).answerPartner,
+			refusals: []eventstore.Code{order.CodeNotFound},
 		},
 	}
 }

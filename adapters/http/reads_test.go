@@ -289,7 +289,7 @@ func TestOrdersAreFollowedByTheirLastChange(t *testing.T) {
 		t.Errorf("since a time: %v", ids)
 	}
 	for _, query := range []string{
-		"limit=0", "limit=201", "limit=x", "limit=", "limit=1.0", "cursor=x", "cursor=", "cursor=" + strings.Repeat("a", 1000), "cursor=" + cursor + "&updatedSince=" + since,
+		"limit=0", "limit=201", "limit=%2B5", "limit=05", "limit=1&limit=2", "cursor=" + cursor + "&cursor=" + cursor, "limit=x", "limit=", "limit=1.0", "cursor=x", "cursor=", "cursor=" + strings.Repeat("a", 1000), "cursor=" + cursor + "&updatedSince=" + since,
 		"updatedSince=2026-11-27T12:00:00+01:00", "updatedSince=2026-11-27T12:00:00", "updatedSince=1795780800000", "updatedSince=", "updatedSince=2026-11-27T24:00:00Z",
 	} {
 		is(t, e.ask(http.MethodGet, "/v1/orders?"+query, ""), 422, CodeParameterInvalid)

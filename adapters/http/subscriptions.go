@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -50,8 +51,9 @@ func (a *API) subscriptionEndpoints() []*endpoint {
 		{
 			method: http.MethodPost, path: "/v1/subscriptions", id: "subscribe", tag: "webhooks", summary: "Subscribe to events by webhook",
 			access: partners, body: reflect.TypeFor[subscriptionBody](),
-			answers: []answer{{status: 201, description: "The subscription, with its secret", body: reflect.TypeFor[subscriptionView](), headers: []string{"Location"}}},
-			handle:  (*call).subscribe,
+			answers:  []answer{{status: 201, description: "The subscription, with its secret", body: reflect.TypeFor[subscriptionView](), headers: []string{"Location"}}},
+			refusals: slices.Concat(commandCodes, []eventstore.Code{subscription.CodeInvalid, CodeSubscriptionLimit}),
+			handle:   (*call).subscribe,
 		},
 		{
 			method: http.MethodGet, path: "/v1/subscriptions", id: "subscriptions", tag: "webhooks", summary: "The partner's subscriptions",
@@ -61,9 +63,10 @@ func (a *API) subscriptionEndpoints() []*endpoint {
 		},
 		{
 			method: http.MethodDelete, path: "/v1/subscriptions/{id}", id: "unsubscribe", tag: "webhooks", summary: "End a subscription",
-			access:  partners,
-			answers: []answer{{status: 204, description: "It ended, now or before"}},
-			handle:  (*call).unsubscribe,
+			access:   partners,
+			answers:  []answer{{status: 204, description: "It ended, now or before"}},
+			refusals: slices.Concat(commandCodes, []eventstore.Code{subscription.CodeUnknown}),
+			handle:   (*call).unsubscribe,
 		},
 	}
 }

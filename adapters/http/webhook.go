@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,7 @@ func (a *API) webhookEndpoints() []*endpoint {
 		access:      anyone, body: reflect.TypeFor[gatewayReport](),
 		parameters: []*huma.Param{header("webhook-id"), header("webhook-timestamp"), header("webhook-signature")},
 		answers:    []answer{{status: 204, description: "Recorded, now or before"}},
+		refusals:   slices.Concat(commandCodes, []eventstore.Code{CodeSignatureInvalid, CodeWebhookInvalid, CodeBodyTooLarge, CodeBodyUnreadable}),
 		handle:     (*call).paymentWebhook,
 	}}
 }
