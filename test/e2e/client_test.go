@@ -2,25 +2,26 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-)
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }
+	"andes/test/lab/gateway"
+)
 
 // client is a partner, or an operator.
 type client struct {
 	scene   *scene
-	address string
+	address string // of everything, but for what is only read
+	reads   string
 	token   string
 	http    *http.Client
 }
@@ -38,48 +39,61 @@ func (a answer) code() string {
 	return problem.Code
 }
 
-func (s *scene) clientOf(address, partner string, roles ...string) *client {
+// callTimeout is above the platform's own limits.
+const callTimeout = 20 * time.Second
+
+func (s *scene) clientOf(partner string, roles ...string) *client {
 	s.t.Helper()
-	c := &client{scene: s, address: address, http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	c := &client{
+		scene: s, address: s.front.address(), reads: s.reads.address(),
+		http: &http.Client{Timeout: callTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
+	}
 	s.t.Cleanup(c.http.CloseIdleConnections)
 	var granted struct {
 		AccessToken string `json:"access_token"`
 	}
 	c.must(http.StatusOK, http.MethodPost, "/dev/token", map[string]any{"partner_id": partner, "roles": append([]string{}, roles...)}, &granted)
 	c.token = granted.AccessToken
+	s.secret(c.token)
 	return c
 }
 
 // newPartner sets a partner up and gives its client.
 func (s *scene) newPartner(id string) *client {
 	s.t.Helper()
-	address := s.instances[0].address
-	operator := s.clientOf(address, "operator", "ops-admin")
+	operator := s.clientOf("operator", "ops-admin")
 	operator.must(http.StatusOK, http.MethodPut, "/ops/partners/"+id, map[string]any{
 		"name": "Partner " + id, "tier": "gold", "policy": map[string]any{"priceList": "retail", "currency": "GBP"},
 	}, nil)
-	return s.clientOf(address, id)
+	return s.clientOf(id)
 }
 
-// on is the same partner at another instance.
-func (c *client) on(i *instance) *client { return c.at(i.address) }
-
-func (c *client) at(address string) *client {
+// on is the same partner at one instance.
+func (c *client) on(i *instance) *client {
 	other := *c
-	other.address = address
+	other.address, other.reads = i.address, i.address
 	return &other
 }
 
+// raw is a body that is sent as it is.
+type raw string
+
 func (c *client) do(method, path string, body any, headers ...string) (answer, error) {
 	var content io.Reader
-	if body != nil {
+	if text, is := body.(raw); is {
+		content = strings.NewReader(string(text))
+	} else if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
 			return answer{}, err
 		}
 		content = bytes.NewReader(text)
 	}
-	request, err := http.NewRequest(method, "http://"+c.address+path, content)
+	address := c.address
+	if method == http.MethodGet && strings.HasPrefix(path, "/v1/") {
+		address = c.reads
+	}
+	request, err := http.NewRequest(method, "http://"+address+path, content)
 	if err != nil {
 		return answer{}, err
 	}
@@ -129,6 +143,7 @@ type placed struct {
 	Status  string `json:"status"`
 	Reason  string `json:"reason"`
 	OMSSync string `json:"omsSync"`
+	Total   struct{ Amount string }
 }
 
 // order places one order that has to be accepted.
@@ -201,12 +216,9 @@ func (c *client) awaitAvailable(sku string, want int64) {
 }
 
 // awaitStock waits until everything that the legacy systems have can be ordered.
-func (s *scene) awaitStock(o options) {
+func (s *scene) awaitStock() {
 	s.t.Helper()
-	if o.stock == nil {
-		o.stock = map[string]int64{"A": 1000, "B": 1000, "C/1 x": 1000}
-	}
-	for sku, onHand := range o.stock {
+	for sku, onHand := range s.stock {
 		s.partner.awaitAvailable(sku, onHand)
 		s.eventually("price of "+sku, func() error {
 			got, err := s.partner.do(http.MethodGet, "/v1/prices?sku="+url.QueryEscape(sku), nil)
@@ -218,29 +230,86 @@ func (s *scene) awaitStock(o options) {
 	}
 }
 
-// underWay counts the orders and fulfilments that have not come to their end.
-const underWay = `SELECT count(*) FROM states WHERE NOT key = ANY ($1) AND (
-	category = 'order' AND state ->> 'status' NOT IN ('DELIVERED', 'CANCELLED') OR
-	category = 'fulfilment' AND state ->> 'phase' NOT IN ('COMPLETED', 'CLOSED'))`
-
-// settle waits until no acknowledged order is under way any more.
-func (s *scene) settle() {
-	if s.t.Failed() || s.partner == nil {
-		return
-	}
-	s.eventually("no order is under way", func() error {
-		if open := s.count(underWay, append([]string{}, s.stayOpen...)); open > 0 {
-			return fmt.Errorf("%d are", open)
+// tells waits until the partner was told exactly these types of an order, each id once.
+func (s *scene) tells(orderID string, types ...string) {
+	s.t.Helper()
+	want := slices.Sorted(slices.Values(types))
+	s.eventually("webhooks of order "+orderID, func() error {
+		deliveries, _ := s.lab.Receiver.DeliveriesAfter(0, deliveriesPage)
+		var told []string
+		ids := map[string]bool{}
+		for _, delivery := range deliveries {
+			if delivery.OrderID == orderID && !ids[delivery.ID] {
+				ids[delivery.ID] = true
+				told = append(told, delivery.Type)
+			}
+		}
+		if slices.Sort(told); !slices.Equal(told, want) {
+			return fmt.Errorf("told %v, want %v", told, want)
 		}
 		return nil
 	})
 }
 
-func dropSchema(ctx context.Context, address, schema string) error {
-	db, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return err
+// turnGateway changes the payment gateway's behaviour.
+func (s *scene) turnGateway(change func(*gateway.Knobs)) {
+	s.t.Helper()
+	if err := s.lab.Payment.Turn(change); err != nil {
+		s.t.Fatal(err)
 	}
-	_, err = db.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
-	return errors.Join(err, db.Close(ctx))
+}
+
+// charged tells whether the gateway has the order's charge.
+func (s *scene) charged(orderID string) error {
+	if sums, charged := s.lab.Payment.Order(orderID); !charged {
+		return fmt.Errorf("%+v", sums)
+	}
+	return nil
+}
+
+// awaitRefund waits until all that was taken for the order is given back.
+func (s *scene) awaitRefund(orderID string) {
+	s.t.Helper()
+	s.eventually("the money of "+orderID+" is given back", func() error {
+		if sums, _ := s.lab.Payment.Order(orderID); sums.Approved == "0.00" || sums.Refunded != sums.Approved || sums.Refunds != 1 {
+			return fmt.Errorf("%+v", sums)
+		}
+		return nil
+	})
+}
+
+const webhookPath = "/v1/payment-webhooks/generic"
+
+// reportOf is a body as the gateway sends it.
+func reportOf(kind, orderID, chargeID, amount string) map[string]any {
+	return map[string]any{"type": kind, "data": map[string]string{"orderId": orderID, "chargeId": chargeID, "amount": amount, "currency": "GBP"}}
+}
+
+// report sends a webhook of the gateway, signed so many seconds from now.
+func (s *scene) report(body any, secret string, seconds int) (answer, error) {
+	return s.signed(body, body, secret, time.Now().Add(time.Duration(seconds)*time.Second))
+}
+
+// reportAs sends a body with the signature of another one.
+func (s *scene) reportAs(body, signed any) (answer, error) {
+	return s.signed(body, signed, gatewaySecret, time.Now())
+}
+
+func (s *scene) signed(body, signed any, secret string, at time.Time) (answer, error) {
+	signer, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		return answer{}, err
+	}
+	text, err := json.Marshal(signed)
+	if err != nil {
+		return answer{}, err
+	}
+	id := "msg_" + uuid.NewString()
+	signature, err := signer.Sign(id, at, text)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.partner.do(http.MethodPost, webhookPath, body,
+		standardwebhooks.HeaderWebhookID, id, standardwebhooks.HeaderWebhookTimestamp, fmt.Sprint(at.Unix()),
+		standardwebhooks.HeaderWebhookSignature, signature)
 }

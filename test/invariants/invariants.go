@@ -16,6 +16,9 @@ type Invariant struct {
 	find func(ctx context.Context, db *pgx.Conn) ([]string, error)
 }
 
+// NoAnomaly is the one invariant that the outside can break: by reports of payments that don't fit.
+const NoAnomaly = "PostgreSQL: no payment has an anomaly"
+
 // maxViolations bounds what a query gives.
 const maxViolations = 20
 
@@ -49,7 +52,7 @@ var All = []Invariant{
 		FROM orders o LEFT JOIN payments p ON p.order_id = o.id
 		WHERE o.status IN ('DISPATCHED', 'DELIVERED')
 			AND (p.order_id IS NULL OR o.oms_sync IS DISTINCT FROM 'registered') LIMIT $1`},
-	{Name: "PostgreSQL: no payment has an anomaly", sql: `
+	{Name: NoAnomaly, sql: `
 		SELECT format('order %s: payment %s, %s anomalies', order_id, status, anomalies)
 		FROM payments WHERE anomalies > 0 LIMIT $1`},
 	{Name: "PostgreSQL: a stream's head is its last event", sql: `

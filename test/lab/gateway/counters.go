@@ -77,6 +77,9 @@ func inText(sums map[string]money.Amount) map[string]string {
 	return text
 }
 
+// Webhooks counts what was told.
+func (s *Sim) Webhooks() Hooks { return s.hooks.snapshot() }
+
 // OrderSums is what the gateway did with one order.
 type OrderSums struct {
 	Seq      int64  `json:"seq"` // of its first charge
