@@ -28,7 +28,7 @@ lint: ## gofmt, go vet, staticcheck, shell syntax
 build: ## bin/andes and bin/andes-lab
 	@go build -o bin/ ./cmd/andes ./cmd/andes-lab
 
-demo: build ## replay days of real orders against the platform (DAY=2010-12-01 DAYS=1 SPEED=60)
+demo: build ## replay days of real orders against the platform (DAY=2010-12-01 DAYS=7 SPEED=1500)
 	@scripts/platform start
 	@scripts/platform exec bin/andes-lab demo $(if $(DAY),--day $(DAY)) $(if $(DAYS),--days $(DAYS)) $(if $(SPEED),--speed $(SPEED))
 
@@ -42,7 +42,8 @@ bench-stream: ## from the commit of a stock change to its being readable in Redi
 	@scripts/with-services bench go run ./test/bench/stream $(ARGS)
 
 doctor: build ## what the platform needs, what is missing and how to get it
-	@if [ -f .andes/run/env ]; then scripts/platform exec bin/andes doctor; else bin/andes doctor; fi
+	@if [ -f .andes/run/env ]; then scripts/platform exec bin/andes doctor; \
+	else bin/andes doctor || { echo "nothing was started here yet: make run installs and starts all of it"; exit 1; }; fi
 
 clean: ## drop all data of stopped services and the built binaries
 	@scripts/services clean

@@ -21,7 +21,8 @@ func (d *demo) replay(ctx context.Context) {
 	if speed == 0 {
 		speed = max(1, float64(d.plan.length)/float64(demoTarget))
 	}
-	fmt.Printf("speed     %.0f times: about %s\n", speed, (time.Duration(float64(d.plan.length) / speed)).Round(time.Second))
+	fmt.Printf("speed     %.0f times: about %s, then a minute until the last order is at its end:\n", speed, (time.Duration(float64(d.plan.length) / speed)).Round(time.Second))
+	fmt.Printf("          one payment is never reported, so the gateway is asked after a minute\n")
 	probing, stopProbes := context.WithCancel(ctx)
 	var probes sync.WaitGroup
 	d.probes = d.newProbes()

@@ -26,18 +26,18 @@ Andes is running.
   partner API   %[1]s/docs            OpenAPI: %[1]s/openapi.json
   health        %[1]s/readyz          metrics: %[1]s/metrics
   simulators    ERP %[2]s · WMS %[3]s · OMS %[4]s
-                gateway %[5]s · partner's receiver %[6]s
+                gateway %[5]s · partner's receiver %[6]s/webhooks
 
-A token of partner %[7]q (one hour), then three commands to try:
+The partner %[7]q with a token (one hour; make run gives a new one), then three commands to try:
 
-  TOKEN=%[8]s
+  export ANDES=%[1]s TOKEN=%[8]s
 
-  curl -s -H "Authorization: Bearer $TOKEN" '%[1]s/v1/stock?sku=%[9]s'
-  curl -s -H "Authorization: Bearer $TOKEN" '%[1]s/v1/prices?sku=%[9]s'
-  curl -si -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: $(date +%%s%%N)" -H 'Content-Type: application/json' \
-       -d '{"currency":"GBP","lines":[{"sku":"%[10]s","quantity":1}],"payment":{"token":"tok_visa"}}' %[1]s/v1/orders
+  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/stock?sku=%[9]s"
+  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/prices?sku=%[9]s"
+  curl -si -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: k1" -H 'Content-Type: application/json' \
+       -d '{"currency":"GBP","lines":[{"sku":"%[10]s","quantity":1}],"payment":{"token":"tok_visa"}}' $ANDES/v1/orders
 
-make demo replays a day of real orders; make stop ends it all and keeps the data.
+make demo replays a day of real orders (SPEED=1500: in two minutes); make stop ends it all and keeps the data.
 `
 
 // Run sets the partner up, waits for the first sync, and prints what to try.

@@ -40,10 +40,10 @@ var errUnwell = errors.New("something is missing, see above")
 func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 	checks := []func(context.Context, *settings) finding{
 		checkSettings, checkPostgres, checkSchema, checkRedis, checkKafka, checkTopics,
-		legacy("ERP", "erp_url", func(s *settings) string { return s.ERPURL }),
-		legacy("WMS", "wms_url", func(s *settings) string { return s.WMSURL }),
-		legacy("OMS", "oms_url", func(s *settings) string { return s.OMSURL }),
-		legacy("payment gateway", "payment_url", func(s *settings) string { return s.PaymentURL }),
+		legacy("ERP", "erp_url", "reads go on without it, with stale: true", func(s *settings) string { return s.ERPURL }),
+		legacy("WMS", "wms_url", "reads go on without it, with stale: true; orders are not dispatched", func(s *settings) string { return s.WMSURL }),
+		legacy("OMS", "oms_url", "confirmed orders wait for it", func(s *settings) string { return s.OMSURL }),
+		legacy("payment gateway", "payment_url", "orders wait for it until their payment expires", func(s *settings) string { return s.PaymentURL }),
 		checkIssuer,
 	}
 	var findings []finding
@@ -59,7 +59,7 @@ func report(out io.Writer, findings []finding) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	unwell := false
 	for _, f := range findings {
-		mark := "ok"
+		mark := "ok     "
 		if f.remedy != "" {
 			mark, unwell = "MISSING", true
 		}
@@ -85,7 +85,7 @@ func checkSettings(_ context.Context, s *settings) finding {
 	return f
 }
 
-const startServices = "start it, for example by `make services`"
+const startServices = "start it, for example by `make run`"
 
 func checkPostgres(ctx context.Context, s *settings) finding {
 	f := finding{need: "PostgreSQL 15+"}
@@ -195,6 +195,10 @@ func checkTopics(ctx context.Context, s *settings) finding {
 		return f
 	}
 	f.state = fmt.Sprintf("%d, prefix %s", len(provision.Topics), s.KafkaPrefix)
+	if reached := checkKafka(ctx, s); reached.remedy != "" {
+		f.state, f.remedy = "unknown", "Kafka first"
+		return f
+	}
 	if err := provision.Check(ctx); err != nil {
 		f.state, f.remedy = err.Error(), "run `andes migrate`"
 	}
@@ -202,7 +206,7 @@ func checkTopics(ctx context.Context, s *settings) finding {
 }
 
 // legacy looks whether a legacy system's port answers at all; what it answers is the adapter's affair.
-func legacy(name, setting string, address func(*settings) string) func(context.Context, *settings) finding {
+func legacy(name, setting, meanwhile string, address func(*settings) string) func(context.Context, *settings) finding {
 	return func(ctx context.Context, s *settings) finding {
 		f := finding{need: name, state: address(s)}
 		if f.state == "" {
@@ -217,10 +221,11 @@ func legacy(name, setting string, address func(*settings) string) func(context.C
 		var dialer net.Dialer
 		conn, err := dialer.DialContext(ctx, "tcp", hostPort(target))
 		if err != nil {
-			f.state, f.remedy = f.state+" does not answer", "start it; reads go on without it, with stale: true"
+			f.state, f.remedy = f.state+" does not answer", "start it; "+meanwhile
 			return f
 		}
 		_ = conn.Close()
+		f.state += " takes connections"
 		return f
 	}
 }
