@@ -15,6 +15,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"andes/test/lab/gateway"
+	"andes/test/lab/oms"
 )
 
 // client is a partner, or an operator.
@@ -255,6 +256,14 @@ func (s *scene) tells(orderID string, types ...string) {
 func (s *scene) turnGateway(change func(*gateway.Knobs)) {
 	s.t.Helper()
 	if err := s.lab.Payment.Turn(change); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// turnOMS changes the order registry's behaviour.
+func (s *scene) turnOMS(change func(*oms.Knobs)) {
+	s.t.Helper()
+	if err := s.lab.OMS.Turn(change); err != nil {
 		s.t.Fatal(err)
 	}
 }

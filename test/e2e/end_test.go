@@ -279,6 +279,20 @@ func (s *scene) count(sql string, arguments ...any) (n int) {
 	return n
 }
 
+// texts asks for a list.
+func (s *scene) texts(sql string, arguments ...any) (list []string) {
+	s.t.Helper()
+	s.query(func(db *pgx.Conn) error {
+		rows, err := db.Query(context.Background(), sql, arguments...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return list
+}
+
 func (s *scene) execute(sql string, arguments ...any) {
 	s.t.Helper()
 	s.query(func(db *pgx.Conn) error {

@@ -130,9 +130,7 @@ func (s *scene) restart(i *instance) *instance {
 // stop asks an instance to end: it has to, cleanly and in time.
 func (s *scene) stop(i *instance) {
 	s.t.Helper()
-	if err := i.process.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Errorf("stop %s: %v", i.address, err)
-	}
+	s.signal(i)
 	limit := time.NewTimer(stopWait)
 	defer limit.Stop()
 	select {
@@ -146,6 +144,13 @@ func (s *scene) stop(i *instance) {
 		<-i.exited
 	}
 	s.forget(i)
+}
+
+func (s *scene) signal(i *instance) {
+	s.t.Helper()
+	if err := i.process.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Errorf("stop %s: %v", i.address, err)
+	}
 }
 
 func (s *scene) awaitReady(i *instance) {
