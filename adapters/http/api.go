@@ -98,7 +98,7 @@ func New(config Config) (*API, error) {
 			w.(*call).serve(ctx, e)
 		})
 	}
-	if err := a.publish(described.OpenAPI()); err != nil {
+	if err := a.publish(described.OpenAPI(), endpoints); err != nil {
 		return nil, err
 	}
 	return a, nil

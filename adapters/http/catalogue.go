@@ -30,20 +30,20 @@ type skusBody struct {
 
 // stockLine is a SKU's stock.
 type stockLine struct {
-	SKU       string `json:"sku"`
-	Available int64  `json:"available" doc:"Units that the partner can order"`
+	SKU       string `json:"sku" example:"85123A"`
+	Available int64  `json:"available" example:"42" doc:"Units that the partner can order"`
 	AsOf      stamp  `json:"asOf" doc:"When the value was last known to be right"`
 	Stale     bool   `json:"stale" doc:"Whether asOf is too long ago"`
 }
 
 type stockBody struct {
 	Items    []stockLine `json:"items"`
-	NotFound []string    `json:"notFound" doc:"SKUs that are not known"`
+	NotFound []string    `json:"notFound" example:"[\"NO-SUCH-SKU\"]" doc:"SKUs that are not known"`
 }
 
 // priceLine is a SKU's price.
 type priceLine struct {
-	SKU       string       `json:"sku"`
+	SKU       string       `json:"sku" example:"85123A"`
 	Price     moneyBody    `json:"price" doc:"What the partner pays"`
 	ListPrice moneyBody    `json:"listPrice" doc:"Before discounts"`
 	Currency  currencyText `json:"currency"`
@@ -53,14 +53,14 @@ type priceLine struct {
 
 type pricesBody struct {
 	Items    []priceLine `json:"items"`
-	NotFound []string    `json:"notFound" doc:"SKUs without a price for the partner"`
+	NotFound []string    `json:"notFound" example:"[\"NO-SUCH-SKU\"]" doc:"SKUs without a price for the partner"`
 }
 
 type productBody struct {
-	SKU        string            `json:"sku"`
-	Name       string            `json:"name"`
-	Segment    string            `json:"segment,omitempty"`
-	Attributes map[string]string `json:"attributes"`
+	SKU        string            `json:"sku" example:"85123A"`
+	Name       string            `json:"name" example:"White hanging heart T-light holder"`
+	Segment    string            `json:"segment,omitempty" example:"decoration"`
+	Attributes map[string]string `json:"attributes" example:"{\"colour\":\"white\"}"`
 	ChangedAt  stamp             `json:"changedAt"`
 }
 

@@ -22,8 +22,8 @@ type healthBody struct {
 
 type readyBody struct {
 	Ready    bool     `json:"ready"`
-	Missing  []string `json:"missing,omitempty" doc:"The parts without which nothing can be answered; why is in the logs"`
-	Degraded []string `json:"degraded,omitempty" doc:"The parts that are away while requests are still answered; why is in the logs"`
+	Missing  []string `json:"missing,omitempty" example:"[\"postgres\"]" doc:"The parts without which nothing can be answered; why is in the logs"`
+	Degraded []string `json:"degraded,omitempty" example:"[\"redis\"]" doc:"The parts that are away while requests are still answered; why is in the logs"`
 }
 
 // Readiness tells what each part lacks that a process needs. Nil errors are parts that are there.

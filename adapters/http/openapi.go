@@ -127,12 +127,12 @@ func queryParameter(name, description string, required bool, schema *huma.Schema
 }
 
 // publish writes the document and the page once; they don't change while the process runs.
-func (a *API) publish(document *huma.OpenAPI) error {
+func (a *API) publish(document *huma.OpenAPI, endpoints []*endpoint) error {
 	data, err := json.Marshal(document)
 	if err != nil {
 		return fmt.Errorf("http edge: write the API document: %w", err)
 	}
-	page, err := renderPage(document)
+	page, err := a.renderPage(document, endpoints)
 	if err != nil {
 		return fmt.Errorf("http edge: write the API page: %w", err)
 	}

@@ -21,10 +21,10 @@ import (
 
 // orderBody places an order.
 type orderBody struct {
-	PartnerOrderRef string       `json:"partnerOrderRef,omitempty" minLength:"1" maxLength:"64" doc:"The partner's own name for the order; one order per name"`
+	PartnerOrderRef string       `json:"partnerOrderRef,omitempty" minLength:"1" maxLength:"64" example:"536365" doc:"The partner's own name for the order; one order per name"`
 	Currency        currencyText `json:"currency"`
 	Lines           []lineBody   `json:"lines" minItems:"1" maxItems:"2000"`
-	Customer        customerBody `json:"customer,omitzero"`
+	Customer        customerBody `json:"customer,omitzero" doc:"Kept encrypted, and never shown again"`
 	Payment         paymentBody  `json:"payment"`
 }
 
@@ -36,20 +36,20 @@ type lineBody struct {
 
 // customerBody is personal data. It goes into the order.placed event and nowhere else.
 type customerBody struct {
-	Name    string `json:"name,omitempty" minLength:"1" maxLength:"200"`
-	Email   string `json:"email,omitempty" minLength:"3" maxLength:"254" pattern:"^[^@\\s]+@[^@\\s]+$"`
-	Phone   string `json:"phone,omitempty" minLength:"1" maxLength:"40"`
-	Address string `json:"address,omitempty" minLength:"1" maxLength:"1000"`
+	Name    string `json:"name,omitempty" minLength:"1" maxLength:"200" example:"A. Customer"`
+	Email   string `json:"email,omitempty" minLength:"3" maxLength:"254" pattern:"^[^@\\s]+@[^@\\s]+$" example:"customer@example.com"`
+	Phone   string `json:"phone,omitempty" minLength:"1" maxLength:"40" example:"+44 20 7946 0000"`
+	Address string `json:"address,omitempty" minLength:"1" maxLength:"1000" example:"1 Example Street, London"`
 }
 
 type paymentBody struct {
-	Token string `json:"token" minLength:"1" maxLength:"255" pattern:"^[\\x21-\\x7E]+$" doc:"Of the payment gateway; never a card number"`
+	Token string `json:"token" minLength:"1" maxLength:"255" pattern:"^[\\x21-\\x7E]+$" example:"tok_visa" doc:"Of the payment gateway; never a card number"`
 }
 
 // orderView is an order in answers.
 type orderView struct {
-	OrderID         string        `json:"orderId"`
-	PartnerOrderRef string        `json:"partnerOrderRef,omitempty"`
+	OrderID         string        `json:"orderId" format:"uuid" example:"0190b0a0-5c1e-7d3a-9f42-6a0c8f0e4b11"`
+	PartnerOrderRef string        `json:"partnerOrderRef,omitempty" example:"536365"`
 	Status          order.Status  `json:"status" enum:"PENDING_PAYMENT,CONFIRMED,DISPATCHED,DELIVERED,CANCELLED"`
 	Reason          order.Reason  `json:"reason,omitempty" enum:"PAYMENT_REJECTED,PAYMENT_EXPIRED,CANCELLED_BY_PARTNER,CANCELLED_BY_OPS" doc:"Of a cancellation"`
 	OMSSync         order.OMSSync `json:"omsSync,omitempty" enum:"pending,registered" doc:"Whether the order registry knows a confirmed order"`
@@ -57,19 +57,19 @@ type orderView struct {
 	Lines           []lineView    `json:"lines"`
 	PlacedAt        stamp         `json:"placedAt"`
 	UpdatedAt       stamp         `json:"updatedAt"`
-	CorrelationID   string        `json:"correlationId" doc:"Of the request that placed the order"`
+	CorrelationID   string        `json:"correlationId" example:"0190b0a0-5c1d-7000-8000-1f2e3d4c5b6a" doc:"Of the request that placed the order"`
 }
 
 type lineView struct {
-	SKU       string    `json:"sku"`
-	Quantity  int64     `json:"quantity"`
+	SKU       string    `json:"sku" example:"85123A"`
+	Quantity  int64     `json:"quantity" example:"6"`
 	UnitPrice moneyBody `json:"unitPrice"`
 	Amount    moneyBody `json:"amount"`
 }
 
 type ordersBody struct {
 	Items      []orderView `json:"items"`
-	NextCursor string      `json:"nextCursor" doc:"Where to go on; also valid when hasMore is false, for what changes later"`
+	NextCursor string      `json:"nextCursor" example:"MTAyNA" doc:"Where to go on; also valid when hasMore is false, for what changes later"`
 	HasMore    bool        `json:"hasMore"`
 }
 

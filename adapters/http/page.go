@@ -2,8 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
-	"encoding/json"
 	"html/template"
 	"maps"
 	"slices"
@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"andes/eventstore"
 )
 
 // The page for people is made of the API document and the table of problems, without scripts, so that
@@ -19,10 +21,11 @@ import (
 //go:embed page.html
 var pageSource string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageSource))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"prose": prose}).Parse(pageSource))
 
 type pageContent struct {
 	Title, Version, Description string
+	Partners                    bool // whether partners are served here
 	Groups                      []pageGroup
 	Schemas                     []pageSchema
 	Codes                       []pageCode
@@ -34,75 +37,104 @@ type pageGroup struct {
 }
 
 type pageOperation struct {
-	Method, Path string
 	*huma.Operation
-	Secured bool
-	Body    string // name of its schema
-	Answers []pageAnswer
+	Secured    bool
+	Parameters []pageField
+	Body       pageSchema
+	Answers    []pageAnswer
+	Refusals   []pageCode
+}
+
+// pageSchema is a body: its members and how it may look. Its name is empty when there is none.
+type pageSchema struct {
+	Name    string
+	Fields  []pageField
+	Example string
 }
 
 type pageAnswer struct{ Status, Description, Body string }
 
-type pageSchema struct{ Name, JSON string }
-
+// pageCode is a row of the table of problems.
 type pageCode struct {
-	Code   string
+	Code   eventstore.Code
 	Status int
 	Title  string
 }
 
-func renderPage(document *huma.OpenAPI) ([]byte, error) {
-	content := pageContent{Title: document.Info.Title, Version: document.Info.Version, Description: document.Info.Description, Codes: pageCodes()}
+// prose writes a text with its `code` set as code.
+func prose(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		part = template.HTMLEscapeString(part)
+		if i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String()) //nolint:gosec // every part is escaped
+}
+
+func (a *API) renderPage(document *huma.OpenAPI, endpoints []*endpoint) ([]byte, error) {
+	content := pageContent{
+		Title: document.Info.Title, Version: document.Info.Version, Description: document.Info.Description,
+		Partners: a.serves(Query) || a.serves(Command), Codes: codesOfPage(slices.Collect(maps.Keys(meanings))),
+	}
 	for _, tag := range document.Tags {
-		content.Groups = append(content.Groups, pageGroup{Name: tag.Name, Description: tag.Description, Operations: operationsOf(document, tag.Name)})
+		group := pageGroup{Name: tag.Name, Description: tag.Description}
+		for _, e := range endpoints {
+			if e.tag == tag.Name {
+				group.Operations = append(group.Operations, a.operationOfPage(e))
+			}
+		}
+		content.Groups = append(content.Groups, group)
 	}
 	schemas := document.Components.Schemas.Map()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
-		data, err := json.MarshalIndent(schemas[name], "", "  ")
-		if err != nil {
-			return nil, err
-		}
-		content.Schemas = append(content.Schemas, pageSchema{Name: name, JSON: string(data)})
+		content.Schemas = append(content.Schemas, a.shapes.ofPage(name, schemas[name]))
 	}
 	var page bytes.Buffer
 	err := pageTemplate.Execute(&page, content)
 	return page.Bytes(), err
 }
 
-func operationsOf(document *huma.OpenAPI, tag string) []pageOperation {
-	var list []pageOperation
-	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
-		item := document.Paths[path]
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
-			if op == nil || !slices.Contains(op.Tags, tag) {
-				continue
-			}
-			shown := pageOperation{Method: op.Method, Path: op.Path, Operation: op, Secured: len(op.Security) > 0}
-			if op.RequestBody != nil {
-				shown.Body = schemaIn(op.RequestBody.Content)
-			}
-			for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
-				shown.Answers = append(shown.Answers, pageAnswer{Status: status, Description: op.Responses[status].Description, Body: schemaIn(op.Responses[status].Content)})
-			}
-			list = append(list, shown)
-		}
+func (a *API) operationOfPage(e *endpoint) pageOperation {
+	op := a.operation(e)
+	shown := pageOperation{Operation: op, Secured: len(op.Security) > 0, Refusals: codesOfPage(a.codes(e))}
+	for _, p := range op.Parameters {
+		shown.Parameters = append(shown.Parameters, pageField{Name: p.Name, Type: p.In, Needed: p.Required, About: p.Description})
 	}
-	return list
+	if e.body != nil {
+		schema := a.shapes.schema(e.body)
+		shown.Body = a.shapes.ofPage(referred(schema), schema)
+	}
+	for _, good := range e.answers {
+		response := op.Responses[strconv.Itoa(good.status)]
+		shown.Answers = append(shown.Answers, pageAnswer{Status: strconv.Itoa(good.status), Description: good.description, Body: schemaIn(response.Content)})
+	}
+	return shown
 }
 
 // schemaIn names the component that a body is.
 func schemaIn(content map[string]*huma.MediaType) string {
 	for _, media := range content {
-		return media.Schema.Ref[strings.LastIndex(media.Schema.Ref, "/")+1:]
+		return referred(media.Schema)
 	}
 	return ""
 }
 
-func pageCodes() []pageCode {
-	var list []pageCode
-	for _, code := range slices.Sorted(maps.Keys(meanings)) {
-		list = append(list, pageCode{Code: string(code), Status: meanings[code].status, Title: meanings[code].title})
+// referred names the component that a schema refers to.
+func referred(schema *huma.Schema) string {
+	return schema.Ref[strings.LastIndex(schema.Ref, "/")+1:]
+}
+
+// codesOfPage gives the rows of codes, by status.
+func codesOfPage(codes []eventstore.Code) []pageCode {
+	list := make([]pageCode, len(codes))
+	for i, code := range codes {
+		list[i] = pageCode{Code: code, Status: meanings[code].status, Title: meanings[code].title}
 	}
-	slices.SortStableFunc(list, func(a, b pageCode) int { return strings.Compare(strconv.Itoa(a.Status), strconv.Itoa(b.Status)) })
+	slices.SortFunc(list, func(a, b pageCode) int {
+		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Code, b.Code))
+	})
 	return list
 }

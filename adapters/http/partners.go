@@ -17,23 +17,23 @@ import (
 
 // partnerBody configures a partner; its id is in the path.
 type partnerBody struct {
-	Name   string     `json:"name" minLength:"1" maxLength:"200"`
+	Name   string     `json:"name" minLength:"1" maxLength:"200" example:"Example Shop"`
 	Tier   string     `json:"tier" enum:"bronze,silver,gold"`
 	Policy policyBody `json:"policy"`
 }
 
 type policyBody struct {
-	PriceList    string         `json:"priceList" minLength:"1" maxLength:"64"`
+	PriceList    string         `json:"priceList" minLength:"1" maxLength:"64" example:"retail"`
 	Currency     currencyText   `json:"currency"`
-	SafetyBuffer units          `json:"safetyBuffer,omitempty" doc:"Units held back from this channel"`
-	VisibleCap   units          `json:"visibleCap,omitempty" doc:"Most units shown; 0: no cap"`
+	SafetyBuffer units          `json:"safetyBuffer,omitempty" example:"2" doc:"Units held back from this channel"`
+	VisibleCap   units          `json:"visibleCap,omitempty" example:"100" doc:"Most units shown; 0: no cap"`
 	Discounts    []discountBody `json:"discounts,omitempty" maxItems:"1000" doc:"The best one counts; they do not add up"`
 }
 
 // discountBody takes a percentage or an amount off.
 type discountBody struct {
 	SKU     skuText     `json:"sku,omitempty" doc:"Only this SKU"`
-	Segment string      `json:"segment,omitempty" minLength:"1" maxLength:"200" doc:"Only this segment"`
+	Segment string      `json:"segment,omitempty" minLength:"1" maxLength:"200" example:"decoration" doc:"Only this segment"`
 	Percent percentText `json:"percent,omitempty"`
 	Amount  moneyBody   `json:"amount,omitzero"`
 	From    time.Time   `json:"from,omitzero"`
@@ -64,8 +64,8 @@ var partnerID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
 
 // partnerView is a partner in answers.
 type partnerView struct {
-	ID     string     `json:"id"`
-	Name   string     `json:"name"`
+	ID     string     `json:"id" example:"example-shop"`
+	Name   string     `json:"name" example:"Example Shop"`
 	Tier   string     `json:"tier" enum:"bronze,silver,gold"`
 	Policy policyBody `json:"policy"`
 }

@@ -102,7 +102,7 @@ var meanings = map[eventstore.Code]meaning{
 	CodeKeyRequired:                     {status: 422, title: "An Idempotency-Key is needed"},
 	CodeKeyInvalid:                      {status: 422, title: "The Idempotency-Key is not valid"},
 	eventstore.CodeIdempotencyKeyReused: {status: 422, title: "The Idempotency-Key was used for another request"},
-	eventstore.CodeRequestInProgress:    {status: 409, title: "The first request with this key is still running", retryAfter: retrySoon},
+	eventstore.CodeRequestInProgress:    {status: 409, title: "The first request with this key is still running", retryAfter: retrySoon, free: true},
 	eventstore.CodeEventTooLarge:        {status: 422, title: "The request is too large to be recorded"},
 
 	order.CodeNotFound:           {status: 404, title: "There is no such resource"},
@@ -131,7 +131,7 @@ var meanings = map[eventstore.Code]meaning{
 	CodeSignatureInvalid: {status: 401, title: "The signature is not valid"},
 	CodeWebhookInvalid:   {status: 422, title: "The webhook's content is not valid"},
 
-	CodeRateLimited:    {status: 429, title: "The quota is used up", retryAfter: retrySoon},
+	CodeRateLimited:    {status: 429, title: "The quota is used up", retryAfter: retrySoon, free: true},
 	CodeOverloaded:     {status: 503, title: "Too many requests at once", retryAfter: retrySoon, free: true},
 	CodeUnavailable:    {status: 503, title: "A needed part is not available", retryAfter: retrySoon, free: true},
 	CodeOutcomeUnknown: {status: 503, title: "It is not known whether the request was done", retryAfter: retrySoon, free: true},
@@ -150,12 +150,12 @@ const maxProblems = 100
 // problemBody is a problem document. Extra members of a refusal follow its own.
 type problemBody struct {
 	_             struct{}             `additionalProperties:"true"`
-	Type          string               `json:"type" doc:"Where the code is explained"`
-	Title         string               `json:"title"`
-	Status        int                  `json:"status"`
-	Code          eventstore.Code      `json:"code" doc:"Stable, for programs"`
-	Detail        string               `json:"detail,omitempty"`
-	CorrelationID string               `json:"correlationId"`
+	Type          string               `json:"type" example:"/docs#INSUFFICIENT_STOCK" doc:"Where the code is explained"`
+	Title         string               `json:"title" example:"There is not enough stock"`
+	Status        int                  `json:"status" example:"409"`
+	Code          eventstore.Code      `json:"code" example:"INSUFFICIENT_STOCK" doc:"Stable, for programs"`
+	Detail        string               `json:"detail,omitempty" doc:"For people; its words may change"`
+	CorrelationID string               `json:"correlationId" example:"0190b0a0-5c1d-7000-8000-1f2e3d4c5b6a" doc:"Names the request in the logs"`
 	Errors        []eventstore.Problem `json:"errors,omitempty" doc:"What is wrong, and where: a JSON pointer into the body, or a parameter's name after #"`
 	Extra         map[string]any       `json:",embed" hidden:"true"`
 }

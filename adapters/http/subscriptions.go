@@ -27,16 +27,16 @@ func (eventType) Schema(huma.Registry) *huma.Schema {
 }
 
 type subscriptionBody struct {
-	URL   string      `json:"url" minLength:"1" maxLength:"2000" pattern:"^https?://[^@/?#\\s]+([/?][^#\\s]*)?$" doc:"An absolute https URL without user information"`
+	URL   string      `json:"url" minLength:"1" maxLength:"2000" pattern:"^https?://[^@/?#\\s]+([/?][^#\\s]*)?$" example:"https://shop.example.com/hooks/andes" doc:"An absolute https URL without user information"`
 	Types []eventType `json:"types" minItems:"1" maxItems:"20"`
 }
 
 // subscriptionView is a subscription in answers. Its secret is told once, when it is created.
 type subscriptionView struct {
-	ID     string   `json:"id"`
-	URL    string   `json:"url"`
-	Types  []string `json:"types"`
-	Secret string   `json:"secret,omitempty" doc:"Of the Standard Webhooks signatures; told this once"`
+	ID     string   `json:"id" example:"0190b0a0-6f00-7abc-8000-2b3c4d5e6f70"`
+	URL    string   `json:"url" example:"https://shop.example.com/hooks/andes"`
+	Types  []string `json:"types" example:"[\"order.placed\",\"order.cancelled\"]"`
+	Secret string   `json:"secret,omitempty" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" doc:"Of the Standard Webhooks signatures; told this once"`
 }
 
 type subscriptionsBody struct {
