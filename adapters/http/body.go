@@ -42,11 +42,39 @@ func (c *call) readDocument() (document, error) {
 	if err != nil {
 		return document{}, err
 	}
+	if nestedTooDeep(sent) {
+		return document{}, eventstore.Refuse(CodeJSONMalformed, "the body is nested more than %d deep", maxNesting)
+	}
 	canonical := jsontext.Value(sent).Clone()
 	if err := canonical.Canonicalize(); err != nil {
 		return document{}, syntaxProblem(err)
 	}
 	return document{sent: sent, canonical: canonical}, nil
+}
+
+// maxNesting is more than any body needs. To sort the members of an object costs time for all that is in
+// it, so a body that is nested thousands deep would cost its size squared.
+const maxNesting = 32
+
+// nestedTooDeep counts brackets; whether the text is JSON is another question.
+func nestedTooDeep(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{' || b == '[':
+			if depth++; depth > maxNesting {
+				return true
+			}
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 func checkMedia(header http.Header) error {

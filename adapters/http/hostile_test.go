@@ -227,3 +227,18 @@ func TestFiftyAtOnceOverTheStoreAreOneOrder(t *testing.T) {
 		t.Errorf("%d fresh answers and %d events, one order has %d", fresh, left, one)
 	}
 }
+
+func TestNestingIsBounded(t *testing.T) {
+	e := newEdge(t)
+	for _, body := range []string{
+		strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+		strings.Repeat(`{"b":1,"a":`, 9000) + `"` + strings.Repeat("x", 800_000) + `"` + strings.Repeat("}", 9000),
+		strings.Repeat("[", maxNesting+1) + strings.Repeat("]", maxNesting+1),
+		`{"\"":` + strings.Repeat("[", maxNesting) + strings.Repeat("]", maxNesting) + "}",
+	} {
+		is(t, e.order("K", body), 400, CodeJSONMalformed)
+	}
+	brackets := strings.Repeat(`[{\"`, 50)
+	e.placed("K", strings.Replace(smallOrder, `{"currency"`, `{"customer":{"name":"`+brackets+`","address":"\\"},"currency"`, 1))
+	is(t, e.order("K2", strings.Repeat("[", maxNesting)+strings.Repeat("]", maxNesting)), 422, CodeTypeInvalid)
+}

@@ -24,7 +24,7 @@ type testServer struct {
 	done    chan error
 }
 
-func startServer(t *testing.T, handler http.Handler) *testServer {
+func startServer(t *testing.T, handler http.Handler, change ...func(*ServerConfig)) *testServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,6 +33,9 @@ func startServer(t *testing.T, handler http.Handler) *testServer {
 	ctx, stop := context.WithCancel(context.Background())
 	config := DefaultServerConfig(slog.New(slog.DiscardHandler))
 	config.DrainDelay = 0
+	for _, apply := range change {
+		apply(&config)
+	}
 	s := &testServer{t: t, address: listener.Addr().String(), stop: stop, done: make(chan error, 1), client: &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a redirect") },
