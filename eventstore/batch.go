@@ -80,7 +80,9 @@ func NewBatch(registry *Registry, now time.Time, newID func() string, requests [
 	for _, request := range requests {
 		b.items = append(b.items, &item{request: request})
 		for _, stream := range request.Command.Needs() {
-			b.missing[stream] = struct{}{}
+			if storable(stream.Key) { // else the command is refused when it asks
+				b.missing[stream] = struct{}{}
+			}
 		}
 	}
 	return b

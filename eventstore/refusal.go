@@ -13,6 +13,7 @@ const (
 	CodeRequestInProgress    Code = "REQUEST_IN_PROGRESS"
 	CodeIdempotencyKeyReused Code = "IDEMPOTENCY_KEY_REUSED"
 	CodeEventTooLarge        Code = "EVENT_TOO_LARGE"
+	CodeTextNotStorable      Code = "TEXT_NOT_STORABLE"
 )
 
 // Problem is one fault of one input field.

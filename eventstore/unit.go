@@ -79,6 +79,10 @@ func (u *Unit) Prefetch(streams ...Stream) {
 func (u *Unit) Complete() bool { return !u.missing }
 
 func (u *Unit) need(stream Stream) {
+	if !storable(stream.Key) {
+		u.fail(Refuse(CodeTextNotStorable, "a key of category %s is not UTF-8 without NUL", stream.Category))
+		return
+	}
 	u.missing = true
 	u.batch.missing[stream] = struct{}{}
 }
@@ -117,6 +121,10 @@ func (u *Unit) append(stream Stream, k Kind, declaration *Declaration, event any
 	data, err := declaration.Encode(event)
 	if err != nil {
 		u.fail(err)
+		return
+	}
+	if !storable(stream.Key) || holdsNUL(data) {
+		u.fail(Refuse(CodeTextNotStorable, "a text of event %s holds NUL", declaration.Name))
 		return
 	}
 	if len(data) > MaxEventBytes {

@@ -104,6 +104,7 @@ var meanings = map[eventstore.Code]meaning{
 	eventstore.CodeIdempotencyKeyReused: {status: 422, title: "The Idempotency-Key was used for another request"},
 	eventstore.CodeRequestInProgress:    {status: 409, title: "The first request with this key is still running", retryAfter: retrySoon, free: true},
 	eventstore.CodeEventTooLarge:        {status: 422, title: "The request is too large to be recorded"},
+	eventstore.CodeTextNotStorable:      {status: 422, title: "A text can't be recorded"},
 
 	order.CodeNotFound:           {status: 404, title: "There is no such resource"},
 	order.CodeNotCancellable:     {status: 409, title: "The order can no longer be cancelled"},

@@ -20,7 +20,7 @@ var (
 	quotaCodes = []eventstore.Code{CodeRateLimited, partner.CodeUnknown}
 	keyCodes   = []eventstore.Code{CodeKeyRequired, CodeKeyInvalid, eventstore.CodeIdempotencyKeyReused, eventstore.CodeRequestInProgress}
 	// commandCodes are of what goes to the write side.
-	commandCodes = []eventstore.Code{CodeUnavailable, CodeOverloaded, CodeOutcomeUnknown, eventstore.CodeEventTooLarge}
+	commandCodes = []eventstore.Code{CodeUnavailable, CodeOverloaded, CodeOutcomeUnknown, eventstore.CodeEventTooLarge, eventstore.CodeTextNotStorable}
 	bodyCodes    = []eventstore.Code{
 		CodeMediaType, CodeBodyTooLarge, CodeBodyUnreadable, CodeJSONMalformed, CodeDuplicateMember, CodeValidation, CodeMemberUnknown,
 		CodeMemberMissing, CodeTypeInvalid, CodeTextInvalid, CodeLengthInvalid, CodeNumberInvalid, CodeFormatInvalid,

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -88,14 +90,29 @@ func TestAPoisonedCommandFailsAlone(t *testing.T) {
 	for i := range 40 {
 		all.Go(func() { execute(t, store, level(fmt.Sprint("good", i), 1)) })
 		all.Go(func() {
-			// PostgreSQL can't store a NUL in text.
-			command := partner.Configure{Partner: partner.State{ID: "bad\x00", Tier: "gold", Policy: partner.Policy{PriceList: "l", Currency: "GBP"}}}
+			// No index takes a key of that size, which only PostgreSQL knows.
+			key := make([]byte, 6000)
+			_, _ = rand.Read(key)
+			command := subscription.Create{ID: hex.EncodeToString(key), Partner: "p", URL: "https://x.test", Types: []string{"*"}}
 			if _, err := store.Execute(t.Context(), eventstore.Request{Command: command}); err == nil {
 				t.Error("a poisoned command was accepted")
 			}
 		})
 	}
 	all.Wait()
+}
+
+func TestTextThatPostgreSQLDoesNotTakeIsRefusedForItsCommandAlone(t *testing.T) {
+	t.Parallel()
+	store := pgtest.Store(t, pgtest.Config(t), pgtest.Registry(t))
+	for name, command := range map[string]eventstore.Command{
+		"SKU_INVALID":       level("a\x00b", 1),
+		"TEXT_NOT_STORABLE": product.Report{SKU: "A", Name: "a\x00b", SourceVersion: 1, At: time.Now()},
+	} {
+		if _, err := store.Execute(t.Context(), eventstore.Request{Command: command}); string(eventstore.CodeOf(err)) != name {
+			t.Errorf("%v, want %s", err, name)
+		}
+	}
 }
 
 func TestABuyerOfTheLastUnitWinsAlone(t *testing.T) {
