@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	httpapi "andes/adapters/http"
@@ -71,11 +72,18 @@ func newEdge(p *platform, chosen []role) (func(context.Context) error, error) {
 }
 
 // ready tells what each part lacks. Without Redis the reads go on from PostgreSQL, and without Kafka
-// orders are accepted and wait in the log.
+// orders are accepted and wait in the log. All are asked at once: one that is silent must not use up the
+// time of the others.
 func (p *platform) ready(ctx context.Context) httpapi.Readiness {
+	var postgres, redis, kafka error
+	var asking sync.WaitGroup
+	asking.Go(func() { postgres = p.store.Ping(ctx) })
+	asking.Go(func() { redis = p.redis.Ping(ctx) })
+	asking.Go(func() { kafka = p.kafkaReachable(ctx) })
+	asking.Wait()
 	return httpapi.Readiness{
-		Missing:  map[string]error{"postgres": p.store.Ping(ctx)},
-		Degraded: map[string]error{"redis": p.redis.Ping(ctx), "kafka": p.kafkaReachable(ctx)},
+		Missing:  map[string]error{"postgres": postgres},
+		Degraded: map[string]error{"redis": redis, "kafka": kafka},
 	}
 }
 
