@@ -45,7 +45,7 @@ func (s *scene) end() {
 
 // underWay counts the orders and fulfilments that have not come to their end.
 const underWay = `SELECT count(*) FROM states WHERE NOT key = ANY ($1) AND (
-	category = 'order' AND state ->> 'status' NOT IN ('DELIVERED', 'CANCELLED') OR
+	category = 'order' AND (state ->> 'status' NOT IN ('DELIVERED', 'CANCELLED') OR state ->> 'status' = 'DELIVERED' AND state ->> 'omsSync' <> 'registered') OR
 	category = 'fulfilment' AND state ->> 'phase' NOT IN ('COMPLETED', 'CLOSED'))`
 
 // settle waits until no order is under way any more.

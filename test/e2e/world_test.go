@@ -133,9 +133,7 @@ func start(t *testing.T, o options) *scene {
 	t.Cleanup(func() { <-worlds })
 	s := prepare(t, o)
 	t.Cleanup(s.dropAll)
-	if out, err := s.command(t.Context(), "migrate").CombinedOutput(); err != nil {
-		t.Fatalf("migrate: %v: %s", err, out)
-	}
+	s.migrate()
 	t.Cleanup(s.end)
 	if o.apart == nil {
 		o.apart = make([]string, max(1, o.instances))
@@ -196,6 +194,13 @@ func (s *scene) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, binary, arguments...)
 	command.Env = s.env
 	return command
+}
+
+func (s *scene) migrate() {
+	s.t.Helper()
+	if out, err := s.command(s.t.Context(), "migrate").CombinedOutput(); err != nil {
+		s.t.Fatalf("migrate: %v: %s", err, out)
+	}
 }
 
 func (s *scene) openLab(o options) {
