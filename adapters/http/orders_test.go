@@ -196,3 +196,34 @@ func TestAParameterThatIsOneIsSentOnce(t *testing.T) {
 		is(t, e.ask(http.MethodGet, "/v1/orders?"+query, ""), 422, CodeParameterInvalid)
 	}
 }
+
+// TestDepthIsNoFaultOfOurs: around the parser's own limit, as a value of every kind and beside good members.
+func TestDepthIsNoFaultOfOurs(t *testing.T) {
+	e := newEdge(t)
+	events := e.events()
+	for _, depth := range []int{1000, 9999, 10_000, 10_001, 50_000} {
+		lists := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		objects := strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
+		for _, nested := range []string{lists, objects} {
+			for _, body := range []string{
+				nested, strings.Replace(smallOrder, `"A"`, nested, 1), strings.Replace(smallOrder, `"quantity":1`, `"quantity":`+nested, 1), strings.Replace(smallOrder, `{"currency"`, `{"x":`+nested+`,"currency"`, 1),
+			} {
+				got := e.order(newTestID(), body)
+				if problem := got.problem(t); got.status != 422 && problem.Code != CodeJSONMalformed || got.status >= 500 || got.header.Get("Content-Type") != problemMedia {
+					t.Errorf("%d levels: %d %.200s", depth, got.status, got.body)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"-0", "[]", "{}", `""`, `"\u0000"`} {
+		for _, member := range []string{`"GBP"`, `"A"`, `1`, `"tok_visa"`, `[{"sku":"A","quantity":1}]`, `{"token":"tok_visa"}`} {
+			got := e.order(newTestID(), strings.Replace(smallOrder, ":"+member, ":"+text, 1))
+			if got.status != 422 || len(got.problem(t).Errors) == 0 || got.problem(t).Errors[0].Pointer == "" {
+				t.Errorf("%s for %s: %d %s", text, member, got.status, got.body)
+			}
+		}
+	}
+	if e.events() != events {
+		t.Error("refused bodies left events")
+	}
+}
