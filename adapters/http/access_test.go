@@ -219,6 +219,7 @@ func TestNothingPersonalAndNoSecretIsLogged(t *testing.T) {
 	e.ask(http.MethodPost, hookPath, `{"data":{"email":"`+marks["mail"]+`"}}`, "webhook-id", marks["key"], "webhook-signature", "v1,"+marks["header"], "webhook-timestamp", "1")
 	e.signed(`{"type":"` + marks["name"] + `","data":{"orderId":"` + marks["mail"] + `","reason":"` + marks["reason"] + `"}}`)
 	e.ask(http.MethodPost, "/v1/subscriptions", `{"url":"https://example.test/`+marks["query"]+`","types":["*"]}`)
+	e.ask(http.MethodGet, "/v1/orders", "", "Authorization", "Bearer "+marks["mail"])
 	for _, fault := range []error{eventstore.ErrUnavailable, eventstore.ErrOutcomeUnknown, queries.ErrSaturated, errors.New("broken")} {
 		e.executor.fail(failing(fault), nil)
 		e.order(newTestID(), body, header...)

@@ -129,11 +129,13 @@ func (c *call) admit() error {
 	if c.endpoint.quota == "" || c.api.Quota == nil {
 		return nil
 	}
-	channel, err := c.channel()
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	channel, err := c.channel(ctx)
 	if err != nil {
 		return err
 	}
-	verdict := c.api.Quota.Take(c.request.Context(), channel, c.endpoint.quota)
+	verdict := c.api.Quota.Take(ctx, channel, c.endpoint.quota)
 	verdict.tell(c.Header(), c.endpoint.quota)
 	if !verdict.Allowed {
 		return eventstore.Refuse(CodeRateLimited, "the quota of %s is used up", c.endpoint.quota)
@@ -157,20 +159,25 @@ func (c *call) authenticate() error {
 	if !ok {
 		return eventstore.Refuse(CodeUnauthenticated, "send one header Authorization: Bearer <token>")
 	}
-	principal, err := c.api.Verify(c.request.Context(), token)
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	principal, err := c.api.Verify(ctx, token)
 	if err != nil {
 		if unjudged, ok := errors.AsType[interface {
 			error
 			Outage() bool
-		}](err); ok && unjudged.Outage() {
+		}](err); ok && unjudged.Outage() || ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 		}
 		return eventstore.Refuse(CodeUnauthenticated, "the token is not valid here")
 	}
+	if !saneID.MatchString(principal.Partner) {
+		principal.Partner = "" // no partner can be called that, and it may be anything: an address, a secret
+	}
 	c.principal = principal
 	switch c.endpoint.access {
 	case partners:
-		if !saneID.MatchString(principal.Partner) {
+		if principal.Partner == "" {
 			return eventstore.Refuse(CodeForbidden, "the token names no partner")
 		}
 	case opsViewers:
@@ -196,8 +203,8 @@ func bearer(header http.Header) (string, bool) {
 }
 
 // channel gives the partner that calls.
-func (c *call) channel() (partner.State, error) {
-	channel, known, err := c.api.Partners.Partner(c.request.Context(), c.principal.Partner)
+func (c *call) channel(ctx context.Context) (partner.State, error) {
+	channel, known, err := c.api.Partners.Partner(ctx, c.principal.Partner)
 	if err != nil {
 		return partner.State{}, err
 	}

@@ -185,12 +185,12 @@ func parameterProblem(code eventstore.Code, name, detail string) error {
 }
 
 func (c *call) answerStock(skus []string) error {
-	channel, err := c.channel()
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	channel, err := c.channel(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
 	answers, notFound, err := queries.Stock(ctx, c.api.Reader, channel.Policy, c.api.Thresholds, c.api.Clock(), skus)
 	if err != nil {
 		return err
@@ -213,12 +213,12 @@ func (c *call) answerStock(skus []string) error {
 }
 
 func (c *call) answerPrices(skus []string) error {
-	channel, err := c.channel()
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	channel, err := c.channel(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
 	answers, notFound, err := queries.Prices(ctx, c.api.Reader, channel.Policy, c.api.Thresholds, c.api.Clock(), skus)
 	if err != nil {
 		return err

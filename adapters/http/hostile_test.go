@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"andes/commands/order"
 	"andes/commands/partner"
+	"andes/commands/price"
+	"andes/commands/subscription"
 	"andes/eventstore"
 	"andes/queries"
 )
@@ -241,4 +246,109 @@ func TestNestingIsBounded(t *testing.T) {
 	brackets := strings.Repeat(`[{\"`, 50)
 	e.placed("K", strings.Replace(smallOrder, `{"currency"`, `{"customer":{"name":"`+brackets+`","address":"\\"},"currency"`, 1))
 	is(t, e.order("K2", strings.Repeat("[", maxNesting)+strings.Repeat("]", maxNesting)), 422, CodeTypeInvalid)
+}
+
+// silent is a part that never answers.
+type silent struct{}
+
+func silence[V any](ctx context.Context) (V, error) {
+	<-ctx.Done()
+	var none V
+	return none, context.Cause(ctx)
+}
+
+func (silent) Partner(ctx context.Context, _ string) (partner.State, bool, error) {
+	state, err := silence[partner.State](ctx)
+	return state, false, err
+}
+
+func (silent) Order(ctx context.Context, _ string) (order.State, bool, error) {
+	state, err := silence[order.State](ctx)
+	return state, false, err
+}
+
+func (silent) OrdersOf(ctx context.Context, _ string, _ int64, _ int) ([]queries.OrderAt, error) {
+	return silence[[]queries.OrderAt](ctx)
+}
+
+func (silent) Subscriptions(ctx context.Context, _ string) ([]subscription.State, error) {
+	return silence[[]subscription.State](ctx)
+}
+
+func (silent) Stock(ctx context.Context, _ []string) (map[string]queries.StockView, error) {
+	return silence[map[string]queries.StockView](ctx)
+}
+
+func (silent) Prices(ctx context.Context, _ string, _ []string) (map[string]queries.PriceView, error) {
+	return silence[map[string]queries.PriceView](ctx)
+}
+
+func (silent) Products(ctx context.Context, _ []string) (map[string]queries.ProductView, error) {
+	return silence[map[string]queries.ProductView](ctx)
+}
+
+func (silent) Watermark(ctx context.Context, _ string) (time.Time, error) {
+	return silence[time.Time](ctx)
+}
+
+func (silent) Execute(ctx context.Context, _ eventstore.Request) (eventstore.Outcome, error) {
+	return silence[eventstore.Outcome](ctx)
+}
+
+// TestNoPartHoldsARequestForLongerThanItsLimit silences one part after the other, and all at once.
+func TestNoPartHoldsARequestForLongerThanItsLimit(t *testing.T) {
+	brief := Limits{Body: 1 << 20, ReadTimeout: 5 * time.Millisecond, CommandTimeout: 5 * time.Millisecond, KeyTTL: time.Hour}
+	for name, silenced := range map[string]func(*Config){
+		"partners": func(c *Config) { c.Partners = silent{} },
+		"reader":   func(c *Config) { c.Reader, c.Orders, c.Subscriptions = silent{}, silent{}, silent{} },
+		"store":    func(c *Config) { c.Executor = silent{} },
+		"verifier": func(c *Config) {
+			c.Verify = func(ctx context.Context, _ string) (Principal, error) { return silence[Principal](ctx) }
+		},
+		"all": func(c *Config) {
+			c.Partners, c.Reader, c.Orders, c.Subscriptions, c.Executor = silent{}, silent{}, silent{}, silent{}, silent{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEdge(t, func(c *Config) { c.Limits, c.Quota = brief, &allowance{left: 1 << 30} }, silenced)
+			for _, served := range e.endpoints() {
+				if served.access == anyone {
+					continue
+				}
+				target := strings.NewReplacer("{id}", "0190b0a0-0000-7000-8000-000000000000", "{sku}", "A").Replace(served.path)
+				if slices.Contains(served.parameters, skuParameter) {
+					target += "?sku=A"
+				}
+				got := e.ask(served.method, target, bodyFor(served), "Authorization", "Bearer "+tokenFor(served), keyHeader, newTestID())
+				if got.status >= 500 {
+					is(t, got, 503, CodeUnavailable)
+				}
+				if name == "all" || name == "verifier" {
+					is(t, got, 503, CodeUnavailable)
+				}
+			}
+		})
+	}
+}
+
+func TestMoneyHasTheDecimalsOfItsCurrency(t *testing.T) {
+	e := newEdge(t)
+	for currency, priced := range map[string]struct{ amount, twice, tooPrecise string }{
+		"CLP": {"1990", "3980", "1990.50"}, "JPY": {"1234", "2468", "1234.0"}, "KWD": {"1.234", "2.468", "1.2345"}, "USD": {"19.90", "39.80", "1.999"},
+	} {
+		e.do(partner.Configure{Partner: partner.State{ID: currency, Name: "n", Tier: "gold", Policy: partner.Policy{PriceList: currency, Currency: currency}}})
+		e.do(price.Report{List: currency, SKU: "A", Amount: priced.amount, Currency: currency, SourceVersion: 1, At: testStart})
+		token := []string{"Authorization", "Bearer " + currency}
+		if got := e.ask(http.MethodGet, "/v1/prices?sku=A", "", token...); !strings.Contains(got.body, fmt.Sprintf(`"price":{"amount":%q,"currency":%q}`, priced.amount, currency)) {
+			t.Errorf("%s: %s", currency, got.body)
+		}
+		body := func(amount string) string {
+			return fmt.Sprintf(`{"currency":%q,"lines":[{"sku":"A","quantity":2,"unitPrice":{"amount":%q,"currency":%q}}],"payment":{"token":"t"}}`, currency, amount, currency)
+		}
+		if got := e.order(currency, body(priced.amount), token...); got.status != 202 || !strings.Contains(got.body, fmt.Sprintf(`"total":{"amount":%q,"currency":%q}`, priced.twice, currency)) {
+			t.Errorf("%s: %d %s", currency, got.status, got.body)
+		}
+		is(t, e.order(currency+"2", body(priced.tooPrecise), token...), 422, CodeAmountInvalid)
+		is(t, e.order(currency+"3", strings.Replace(body(priced.amount), `"`+priced.amount+`"`, priced.amount, 1), token...), 422, CodeAmountInvalid)
+	}
 }

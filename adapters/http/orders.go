@@ -184,7 +184,9 @@ func (c *call) place(body orderBody) eventstore.Command {
 		id = uuid.NewSHA1(orderNamespace, []byte(c.principal.Partner+"|"+body.PartnerOrderRef)).String()
 	}
 	// Only to fetch the prices early; what counts is what the write side has.
-	known, _, _ := c.api.Partners.Partner(c.request.Context(), c.principal.Partner)
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	known, _, _ := c.api.Partners.Partner(ctx, c.principal.Partner)
 	return order.Place{
 		OrderID: id, Partner: c.principal.Partner, PartnerRef: body.PartnerOrderRef, PriceList: known.Policy.PriceList,
 		Currency: string(body.Currency), Lines: lines, Customer: order.Customer(body.Customer), PaymentToken: body.Payment.Token,
