@@ -227,3 +227,18 @@ func TestDepthIsNoFaultOfOurs(t *testing.T) {
 		t.Error("refused bodies left events")
 	}
 }
+
+func TestAWaitIsNeverZeroSeconds(t *testing.T) {
+	for wait, want := range map[time.Duration]string{-time.Second: "1", 0: "1", time.Nanosecond: "1", time.Second: "1", time.Second + 1: "2"} {
+		if got := seconds(wait); got != want {
+			t.Errorf("%s: %s, want %s", wait, got, want)
+		}
+	}
+}
+
+func TestTheSameBodyOnAnotherRouteIsAnotherRequest(t *testing.T) {
+	doc := document{canonical: []byte("{}")}
+	if doc.fingerprint("POST /v1/orders") == doc.fingerprint("POST /v1/others") {
+		t.Error("the route does not count")
+	}
+}
