@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -21,14 +22,19 @@ import (
 type options struct {
 	duration time.Duration
 	rate     int
+	warmUp   time.Duration
 }
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // as cmd/andes does
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var o options
 	flag.DurationVar(&o.duration, "duration", 10*time.Second, "of each run")
 	flag.IntVar(&o.rate, "rate", 500, "changes a second")
+	flag.DurationVar(&o.warmUp, "warmup", 30*time.Second, "before the first run: a broker that has just started is still compiling itself")
 	flag.Parse()
 	if err := run(ctx, o, measure.Stdout()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-stream:", err)
@@ -47,7 +53,7 @@ func run(ctx context.Context, o options, report measure.Report) error {
 		return err
 	}
 	defer p.stop()
-	if _, err := p.measure(ctx, options{duration: time.Second, rate: 10}); err != nil { // opens every connection
+	if _, err := p.measure(ctx, options{duration: o.warmUp, rate: o.rate}); err != nil { // connections, and the broker's compiler
 		return err
 	}
 	report.Note("broker: %s; PostgreSQL with fsync on, Kafka acks=all; executor, relay, projector, load and probe on the same two cores; %d changes/s", brokerKind(), o.rate)
@@ -99,7 +105,7 @@ func (p *pipeline) measure(ctx context.Context, o options) ([]time.Duration, err
 			_, err := p.store.Execute(ctx, eventstore.Request{Command: stock.Report{SKU: sku, OnHand: 1, SourceVersion: mine, At: time.Now()}})
 			committed := time.Now()
 			if err == nil {
-				err = p.arrived(ctx, sku)
+				err = p.probe.arrived(ctx, sku)
 			}
 			mu.Lock()
 			defer mu.Unlock()

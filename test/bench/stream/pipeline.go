@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +24,7 @@ import (
 type pipeline struct {
 	store   *postgres.Store
 	redis   *redis.Client
-	reader  *redis.Reader
+	probe   *prober
 	prefix  string
 	changes int
 	cancel  context.CancelFunc
@@ -63,8 +65,9 @@ func startPipeline(ctx context.Context) (*pipeline, error) {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
-	p := &pipeline{store: &postgres.Store{Executor: executor, DB: db}, redis: client, reader: redis.NewReader(client), prefix: name, cancel: cancel}
+	p := &pipeline{store: &postgres.Store{Executor: executor, DB: db}, redis: client, probe: &prober{reader: redis.NewReader(client), awaits: map[string]chan struct{}{}}, prefix: name, cancel: cancel}
 	p.running.Go(func() { _ = executor.Run(running) })
+	p.running.Go(func() { p.probe.run(running) })
 	return p, p.stream(running, registry, logger)
 }
 
@@ -114,21 +117,56 @@ const (
 	probeWait  = 30 * time.Second
 )
 
-// arrived waits until the SKU is readable in Redis.
-func (p *pipeline) arrived(ctx context.Context, sku string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeWait)
-	defer cancel()
+// prober asks Redis for everything that is on its way, in one call a millisecond, so that what it costs
+// does not grow with what it measures.
+type prober struct {
+	reader *redis.Reader
+	mu     sync.Mutex
+	awaits map[string]chan struct{}
+}
+
+func (p *prober) run(ctx context.Context) {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for {
-		copied, err := p.reader.Stock(ctx, []string{sku})
-		if _, found := copied.Found[sku]; found && err == nil {
-			return nil
-		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not arrive: %w", sku, ctx.Err())
+			return
 		case <-ticker.C:
 		}
+		p.mu.Lock()
+		skus := slices.Collect(maps.Keys(p.awaits))
+		p.mu.Unlock()
+		if len(skus) == 0 {
+			continue
+		}
+		copied, err := p.reader.Stock(ctx, skus)
+		if err != nil {
+			continue // what does not arrive is reported by who waits
+		}
+		p.mu.Lock()
+		for sku := range copied.Found {
+			if arrived, waited := p.awaits[sku]; waited {
+				close(arrived)
+				delete(p.awaits, sku)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// arrived waits until the SKU is readable in Redis.
+func (p *prober) arrived(ctx context.Context, sku string) error {
+	arrived := make(chan struct{})
+	p.mu.Lock()
+	p.awaits[sku] = arrived
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	select {
+	case <-arrived:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s did not arrive: %w", sku, ctx.Err())
 	}
 }
