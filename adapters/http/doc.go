@@ -1,13 +1,16 @@
 // Package httpapi is the HTTP edge: the partner API, the payment gateway's webhook, partner
 // administration, health, metrics and the API's own documentation.
 //
-// One table of endpoints (endpoints.go) is the router, the OpenAPI document and the access rules at
-// once. A request body's Go type gives the schema in the document, and that schema is what checks the
+// One table of endpoints (see endpoint) is the router, the OpenAPI document, the page for people and the
+// access rules at once. A request body's Go type gives the schema in the document, and that schema is what checks the
 // body (shape.go), so the document can't promise what the code doesn't do. Every error is a problem
-// document made from one table of codes (problem.go).
+// document made from one table of codes (problem.go); the document lists those of each endpoint
+// (refusals.go).
 //
-// A request passes, in this order: correlation id, route, bearer token, role, quota, idempotency key,
-// media type, size, JSON syntax, and only then the meaning of its body.
+// A request passes, in this order: correlation id, route, bearer token, role, query string, quota,
+// idempotency key, media type, size, nesting, JSON syntax, and only then the meaning of its body. Members and
+// parameters that are not known are refused, on every endpoint that needs a token: what looks like "dryRun"
+// must not be done for real.
 //
 // # Numbers
 //
