@@ -328,7 +328,7 @@ func (c *committer) connected(ctx context.Context) error {
 			c.usedAt = time.Now()
 			return nil
 		}
-		if err := c.conn.Ping(ctx); err == nil {
+		if err := ping(ctx, c.conn); err == nil {
 			c.usedAt = time.Now()
 			return nil
 		}

@@ -55,7 +55,7 @@ func (l Leases) watch(ctx context.Context, conn *pgx.Conn, lost context.CancelCa
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := conn.Ping(ctx); err != nil {
+			if err := ping(ctx, conn); err != nil {
 				lost(errors.Join(ErrLeaseLost, err))
 				return
 			}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,6 +45,16 @@ const (
 	lockTimeout    = 5 * time.Second
 	statementLimit = 15 * time.Second
 	idleInTxLimit  = 10 * time.Second
+
+	// answerLimit bounds the wait for an answer on this side: a server that has gone without a word, as in
+	// a failover, must not be waited for until TCP gives up.
+	answerLimit = statementLimit + lockTimeout
+	pingLimit   = 5 * time.Second
+
+	// The server finds out in the same way that an instance has gone, and frees the locks that it held.
+	keepAliveIdle     = 5 * time.Second
+	keepAliveInterval = 5 * time.Second
+	keepAliveCount    = 3
 )
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
@@ -64,12 +75,17 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 
 func (c Config) apply(cfg *pgx.ConnConfig) {
 	cfg.ConnectTimeout = connectTimeout
+	cfg.Tracer = bounded{}
 	for name, value := range map[string]string{
 		"application_name":                    "andes/" + c.Schema,
 		"search_path":                         c.Schema,
 		"lock_timeout":                        milliseconds(lockTimeout),
 		"statement_timeout":                   milliseconds(statementLimit),
 		"idle_in_transaction_session_timeout": milliseconds(idleInTxLimit),
+		"tcp_keepalives_idle":                 seconds(keepAliveIdle),
+		"tcp_keepalives_interval":             seconds(keepAliveInterval),
+		"tcp_keepalives_count":                strconv.Itoa(keepAliveCount),
+		"tcp_user_timeout":                    milliseconds(answerLimit),
 		"enable_hashjoin":                     "off",
 		"enable_mergejoin":                    "off",
 		"enable_seqscan":                      "off",
@@ -81,6 +97,7 @@ func (c Config) apply(cfg *pgx.ConnConfig) {
 }
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%d", d.Milliseconds()) }
+func seconds(d time.Duration) string      { return fmt.Sprintf("%d", int64(d/time.Second)) }
 
 // DB is the pool for reads and all that needs no order.
 type DB struct {
@@ -99,6 +116,7 @@ func Open(ctx context.Context, config Config, registry *eventstore.Registry) (*D
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	config.apply(poolConfig.ConnConfig)
+	poolConfig.PingTimeout = pingLimit
 	if config.MaxConns > 0 {
 		poolConfig.MaxConns = config.MaxConns
 	}
