@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,12 +56,19 @@ func TestAnOMSThatRegistersAndHangsIsNotAskedToRegisterAgain(t *testing.T) {
 	}
 }
 
+// outages are the ways in which a service may be away and come back.
+var outages = map[string]struct{ begins, ends func(*proxy) }{
+	"refusing":    {cut, restore},
+	"silent":      {stall, restore},
+	"failed over": {stall, replace},
+}
+
 func TestRedisMayBeAway(t *testing.T) {
-	for name, takeAway := range map[string]func(*proxy){"refusing": cut, "silent": stall} {
+	for name, away := range outages {
 		t.Run(name, func(t *testing.T) {
 			store := before(t, service(t, "ANDES_REDIS_ADDRS"))
 			s := start(t, options{settings: map[string]string{"REDIS_ADDRS": store.address()}, allow: allowed{errors: true}})
-			store.turn(takeAway)
+			store.turn(away.begins)
 			s.eventually("readyz names redis", func() error { return s.readyNames("redis", http.StatusOK) })
 			for range 5 {
 				s.partner.awaitAvailable("A", 1000) // from PostgreSQL
@@ -68,7 +76,7 @@ func TestRedisMayBeAway(t *testing.T) {
 			order := s.partner.order("tok_visa", line{"A", 1})
 			s.partner.await(order.OrderID, "DELIVERED")
 			s.partner.awaitAvailable("A", 999)
-			store.turn(restore)
+			store.turn(away.ends)
 			s.eventually("readyz names nothing", func() error { return s.readyNames("", http.StatusOK) })
 			s.partner.awaitAvailable("A", 999)
 		})
@@ -76,7 +84,7 @@ func TestRedisMayBeAway(t *testing.T) {
 }
 
 func TestPostgreSQLMayBeAway(t *testing.T) {
-	for name, takeAway := range map[string]func(*proxy){"refusing": cut, "silent": stall} {
+	for name, away := range outages {
 		t.Run(name, func(t *testing.T) {
 			address, err := url.Parse(service(t, "ANDES_POSTGRES_URL"))
 			if err != nil {
@@ -88,19 +96,22 @@ func TestPostgreSQLMayBeAway(t *testing.T) {
 				settings: map[string]string{"POSTGRES_URL": address.String(), "PAYMENT_INQUIRY": "2s"},
 				gateway:  gateway.Knobs{DecideDelayMs: 400}, allow: allowed{errors: true, repeats: true},
 			})
+			settled := s.partner.order("tok_visa", line{"A", 1})
+			s.partner.await(settled.OrderID, "DELIVERED")
 			underWay := s.partner.order("tok_visa", line{"A", 1})
 			s.eventually("the charge is made", func() error { return s.charged(underWay.OrderID) })
-			database.turn(takeAway)
-			s.withoutDatabase(uuid.NewString(), func() { database.turn(restore) })
+			database.turn(away.begins)
+			s.withoutDatabase(settled.OrderID, func() { database.turn(away.ends) })
 			s.partner.await(underWay.OrderID, "DELIVERED")
-			s.partner.awaitAvailable("A", 998)
+			s.partner.awaitAvailable("A", 997)
 		})
 	}
 }
 
 // withoutDatabase looks at what goes on and what does not, and that all goes on later by itself.
-func (s *scene) withoutDatabase(key string, restore func()) {
+func (s *scene) withoutDatabase(settled string, restore func()) {
 	s.t.Helper()
+	key, charge := uuid.NewString(), s.lab.Payment.Snapshot().Charges[0].ChargeID
 	s.eventually("readyz names postgres", func() error { return s.readyNames("postgres", http.StatusServiceUnavailable) })
 	if got, err := s.partner.available("B"); err != nil || got != 1000 { // from Redis
 		s.t.Errorf("%d, %v", got, err)
@@ -108,13 +119,19 @@ func (s *scene) withoutDatabase(key string, restore func()) {
 	place := func() (answer, error) {
 		return s.partner.do(http.MethodPost, "/v1/orders", orderBody("tok_visa", line{"A", 1}), "Idempotency-Key", key)
 	}
-	if got, err := place(); err != nil || got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-		s.t.Errorf("an order is put off by %d %s %v", got.status, got.body, err)
-	}
-	// The gateway has to send its webhook again: it is not lost by a 2xx.
-	if got, err := s.report(reportOf("charge.approved", uuid.NewString(), "ch_1", "2.55"), gatewaySecret, 0); err != nil || got.status != http.StatusServiceUnavailable {
-		s.t.Errorf("a webhook is answered %d %s %v", got.status, got.body, err)
-	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		if got, err := place(); err != nil || got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+			s.t.Errorf("an order is put off by %d %s %v", got.status, got.body, err)
+		}
+	})
+	// The gateway has to send its webhook again: it is not lost by a 2xx. This one it has sent before.
+	both.Go(func() {
+		if got, err := s.report(reportOf("charge.approved", settled, charge, "2.55"), gatewaySecret, 0); err != nil || got.status != http.StatusServiceUnavailable {
+			s.t.Errorf("a webhook is answered %d %s %v", got.status, got.body, err)
+		}
+	})
+	both.Wait()
 	restore()
 	s.eventually("ready again", func() error { return s.readyNames("", http.StatusOK) })
 	var order placed

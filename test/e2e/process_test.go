@@ -194,9 +194,11 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// tail of a log is what a reader of a failed test wants.
+// tail of a log is what a reader of a failed test wants. The calls of the tests themselves are left out.
 func tail(log string) string {
-	lines := strings.Split(strings.TrimSpace(log), "\n")
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(log), "\n"), func(line string) bool {
+		return strings.Contains(line, `"level":"INFO","msg":"http request"`)
+	})
 	const most = 60
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }

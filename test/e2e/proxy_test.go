@@ -21,7 +21,20 @@ type proxy struct {
 	cut     bool // connections are closed, and new ones as soon as they come
 	stalled bool // nothing passes and nobody is told, as when a cable is pulled
 	delay   time.Duration
-	conns   map[net.Conn]struct{}
+	links   map[*link]struct{}
+}
+
+// link is a connection and its continuation to the service.
+type link struct {
+	client, service net.Conn
+	orphan          bool // the server behind it has gone without a word
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	if l.service != nil {
+		_ = l.service.Close()
+	}
 }
 
 func startProxy(t *testing.T, targets func() []string) *proxy {
@@ -30,7 +43,7 @@ func startProxy(t *testing.T, targets func() []string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, targets: targets, conns: map[net.Conn]struct{}{}}
+	p := &proxy{listener: listener, targets: targets, links: map[*link]struct{}{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.serving.Go(p.serve)
 	t.Cleanup(func() {
@@ -53,9 +66,9 @@ func (p *proxy) turn(change func(p *proxy)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(p)
-	for conn := range p.conns {
+	for l := range p.links {
 		if p.cut {
-			_ = conn.Close()
+			l.close()
 		}
 	}
 	p.changed.Broadcast()
@@ -65,6 +78,15 @@ func (p *proxy) turn(change func(p *proxy)) {
 func cut(p *proxy)     { p.cut = true }
 func stall(p *proxy)   { p.stalled = true }
 func restore(p *proxy) { p.cut, p.stalled, p.delay = false, false, 0 }
+
+// replace is a failover: the old server is dead and its connections stay silent, new ones go to the new one.
+func replace(p *proxy) {
+	restore(p)
+	for l := range p.links {
+		l.orphan = true
+		_ = l.service.Close()
+	}
+}
 
 func (p *proxy) serve() {
 	for {
@@ -77,23 +99,18 @@ func (p *proxy) serve() {
 }
 
 func (p *proxy) carry(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	if !p.keep(conn) {
+	l := &link{client: conn}
+	defer l.close()
+	if p.state(l).cut {
 		return
 	}
-	defer p.forget(conn)
-	service := p.dial()
-	if service == nil {
+	if l.service = p.dial(); l.service == nil || !p.keep(l) {
 		return
 	}
-	defer func() { _ = service.Close() }()
-	if !p.keep(service) {
-		return
-	}
-	defer p.forget(service)
+	defer p.forget(l)
 	var both sync.WaitGroup
-	both.Go(func() { p.copy(service, conn) })
-	p.copy(conn, service)
+	both.Go(func() { p.copy(l, l.service, l.client) })
+	p.copy(l, l.client, l.service)
 	both.Wait()
 }
 
@@ -110,21 +127,24 @@ func (p *proxy) dial() net.Conn {
 	return nil
 }
 
-// copy carries bytes until one side ends; then both do.
-func (p *proxy) copy(to, from net.Conn) {
-	defer func() { _, _ = from.Close(), to.Close() }()
+// copy carries bytes until one side ends; then both do. What is said to a server that is gone is lost, and
+// its silence is not the end.
+func (p *proxy) copy(l *link, to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			p.pass()
-			if _, failed := to.Write(buffer[:n]); failed != nil {
-				return
+			if _, failed := to.Write(buffer[:n]); failed != nil && !p.state(l).orphan {
+				break
 			}
 		}
 		if err != nil {
-			return
+			break
 		}
+	}
+	if !p.state(l).orphan || from == l.client {
+		l.close()
 	}
 }
 
@@ -141,18 +161,26 @@ func (p *proxy) pass() {
 	}
 }
 
-func (p *proxy) keep(conn net.Conn) bool {
+// condition of a link at this moment.
+type condition struct{ cut, orphan bool }
+
+func (p *proxy) state(l *link) condition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cut {
-		return false
-	}
-	p.conns[conn] = struct{}{}
-	return true
+	return condition{p.cut, l.orphan}
 }
 
-func (p *proxy) forget(conn net.Conn) {
+func (p *proxy) keep(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.conns, conn)
+	if !p.cut {
+		p.links[l] = struct{}{}
+	}
+	return !p.cut
+}
+
+func (p *proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
 }
