@@ -156,10 +156,10 @@ func (d *DevIssuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	var request tokenRequest
 	ttl := d.config.TTL
 	err := json.UnmarshalRead(io.LimitReader(r.Body, maxTokenRequest), &request, json.RejectUnknownMembers(true))
-	if request.TTL > 0 {
+	if request.TTL > 0 && request.TTL <= int(maxTTL/time.Second) {
 		ttl = time.Duration(request.TTL) * time.Second
 	}
-	if err != nil || !partnerID.MatchString(request.Partner) || len(request.Roles) > maxRoles || request.TTL < 0 || ttl > maxTTL {
+	if err != nil || !partnerID.MatchString(request.Partner) || len(request.Roles) > maxRoles || request.TTL < 0 || request.TTL > int(maxTTL/time.Second) {
 		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_request", "error_description": `expected {"partner_id":"…","roles":[…]}`})
 		return
 	}

@@ -11,6 +11,6 @@
 //
 // Nothing in a token leads anywhere: jku, x5u and an embedded key are not looked at, and the algorithm is
 // the configured one, so a token can choose neither. Keys that were read once are used while the issuer
-// is down; an empty answer does not take them away. A key that left the set is refused CacheFor after the
-// set was read without it, at the latest.
+// is down; an empty answer does not take them away. A key that left the issuer's set is refused CacheFor
+// later at the latest, also to a token that is remembered; while the issuer is down, keys are kept.
 package oidc

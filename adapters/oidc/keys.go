@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ func FromURL(client *http.Client, address string) Source {
 		if err != nil {
 			return nil, fmt.Errorf("key set: %w", err)
 		}
-		return jwk.Parse(text)
+		// A key of a kind that is not known here is passed over: it must not take the others away.
+		return jwk.Parse(text, jwk.WithIgnoreParseError(true))
 	}
 }
 
@@ -50,6 +52,7 @@ type keyCache struct {
 	now        func() time.Time
 	cacheFor   time.Duration
 	minRefetch time.Duration
+	logger     *slog.Logger
 	timeout    time.Duration // of a fetch
 	patience   time.Duration // how long a token waits for a fetch while an older set is there
 
@@ -61,35 +64,53 @@ type keyCache struct {
 	lastErr   error
 }
 
-// find gives the key with this id, or nil. Its error says that no set could be read so far.
+// find gives the key with this id, or nil, and until when it may be relied on. Its error says that no set
+// could be read so far.
 //
 // A set that is too old is fetched first, so that a key that left it is not used on; when that does not
 // work in time, the old set goes on serving.
-func (c *keyCache) find(ctx context.Context, kid string) (jwk.Key, error) {
-	key, fresh, known := c.look(kid)
-	if key != nil && fresh {
-		return key, nil
+func (c *keyCache) find(ctx context.Context, kid string) (jwk.Key, time.Time, error) {
+	found := c.look(kid)
+	if found.key != nil && found.fresh {
+		return found.key, found.until, nil
 	}
-	c.await(ctx, c.refresh(), known)
-	if key, _, known = c.look(kid); known {
-		return key, nil
+	fetched := c.refresh()
+	if found.key == nil || !found.ill { // an issuer that just failed holds up nobody whose key is here
+		c.await(ctx, fetched, found.known)
+	}
+	if found = c.look(kid); found.known {
+		return found.key, found.until, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return nil, errors.Join(errUnread, c.lastErr)
+	return nil, time.Time{}, errors.Join(errUnread, c.lastErr)
 }
 
 // errUnread tells that there is no key set yet.
 var errUnread = errors.New("the key set was not read yet")
 
-func (c *keyCache) look(kid string) (key jwk.Key, fresh, known bool) {
+// finding is what the cache knows of a key.
+type finding struct {
+	key   jwk.Key   // nil: not in the set
+	known bool      // there is a set
+	fresh bool      // it is not too old
+	ill   bool      // the last fetch failed
+	until time.Time // what the key verified holds until then
+}
+
+func (c *keyCache) look(kid string) finding {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.set == nil {
-		return nil, false, false
+		return finding{}
 	}
-	found, _ := c.set.LookupKeyID(kid)
-	return found, c.now().Sub(c.fetchedAt) < c.cacheFor, true
+	key, _ := c.set.LookupKeyID(kid)
+	now, until := c.now(), c.fetchedAt.Add(c.cacheFor)
+	fresh := now.Before(until)
+	if !fresh { // the next fetch may bring news
+		until = now.Add(c.minRefetch)
+	}
+	return finding{key: key, known: true, fresh: fresh, ill: c.lastErr != nil, until: until}
 }
 
 // await waits for a fetch, not for long if there is a set to go on with.
@@ -131,13 +152,16 @@ func (c *keyCache) fetch(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	set, err := c.source(ctx)
-	if err == nil && set.Len() == 0 {
+	if err == nil && (set == nil || set.Len() == 0) {
 		err = errNoKeys
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lastErr = err; err == nil {
 		c.set, c.fetchedAt = set, c.now()
+	}
+	if err != nil {
+		c.logger.Warn("oidc: the key set could not be read", "error", err, "keysFrom", c.fetchedAt)
 	}
 	c.fetching = nil
 	close(done)

@@ -258,7 +258,7 @@ func TestKeySetsAreReadFromTheirAddress(t *testing.T) {
 	for name := range answers {
 		b.verifier.keys.source = FromURL(server.Client(), server.URL+"/"+name)
 		b.verifier.keys.set, b.verifier.keys.triedAt = nil, time.Time{}
-		_, err := b.verifier.keys.find(t.Context(), "k1")
+		_, _, err := b.verifier.keys.find(t.Context(), "k1")
 		if (err == nil) != (name == "good") {
 			t.Errorf("%s: %v", name, err)
 		}

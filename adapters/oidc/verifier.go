@@ -6,8 +6,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +27,12 @@ type Principal struct {
 	Roles   []string
 }
 
+// clone keeps what is remembered apart from what a caller may change.
+func (p Principal) clone() Principal {
+	p.Roles = slices.Clone(p.Roles)
+	return p
+}
+
 // Config of a verifier. The zero durations and bounds are their defaults.
 type Config struct {
 	Issuer   string // exactly as in the claim iss
@@ -40,6 +48,7 @@ type Config struct {
 	MaxToken     int           // bytes: 16 KiB
 	CachedTokens int           // verified tokens that are remembered: 10,000
 	Now          func() time.Time
+	Logger       *slog.Logger // told when the key set can't be read; nil: nobody is
 }
 
 // Verifier verifies tokens. It is safe for concurrent use.
@@ -70,11 +79,14 @@ func NewVerifier(config Config) (*Verifier, error) {
 	orDefault(&config.Patience, time.Second)
 	orDefault(&config.MaxToken, 16<<10)
 	orDefault(&config.CachedTokens, 10_000)
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Verifier{
 		config: config, alg: alg,
 		keys: keyCache{
 			source: config.Keys, now: config.Now, cacheFor: config.CacheFor, minRefetch: config.MinRefetch,
-			timeout: config.FetchTimeout, patience: config.Patience,
+			timeout: config.FetchTimeout, patience: config.Patience, logger: config.Logger,
 		},
 		seen: newTokenCache(config.CachedTokens),
 	}, nil
@@ -111,13 +123,13 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	now := v.config.Now()
 	digest := sha256.Sum256([]byte(token))
 	if principal, valid := v.seen.get(digest, now); valid {
-		return principal, nil
+		return principal.clone(), nil
 	}
 	kid, err := v.header(token)
 	if err != nil {
 		return Principal{}, err
 	}
-	key, err := v.keys.find(ctx, kid)
+	key, until, err := v.keys.find(ctx, kid)
 	switch {
 	case err != nil:
 		return Principal{}, outage{fmt.Errorf("oidc: %w", err)}
@@ -132,8 +144,8 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	if err != nil {
 		return Principal{}, err
 	}
-	// A remembered token does not outlive its key for longer than the key set is kept.
-	v.seen.put(digest, principal, earlier(expires, now.Add(v.config.CacheFor)))
+	// A remembered token is looked at again when its key is: it does not outlive the key.
+	v.seen.put(digest, principal.clone(), earlier(expires, until))
 	return principal, nil
 }
 
