@@ -221,6 +221,13 @@ func (s *scene) awaitStock() {
 	s.t.Helper()
 	for sku, onHand := range s.stock {
 		s.partner.awaitAvailable(sku, onHand)
+		s.eventually("product "+sku, func() error {
+			got, err := s.partner.do(http.MethodGet, "/v1/products/"+url.PathEscape(sku), nil)
+			if err == nil && got.status != http.StatusOK {
+				err = fmt.Errorf("%d %s", got.status, got.body)
+			}
+			return err
+		})
 		s.eventually("price of "+sku, func() error {
 			got, err := s.partner.do(http.MethodGet, "/v1/prices?sku="+url.QueryEscape(sku), nil)
 			if err == nil && !bytes.Contains(got.body, []byte(`"2.55"`)) {

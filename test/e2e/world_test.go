@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,7 +193,7 @@ func prepare(t *testing.T, o options) *scene {
 // command is the binary with this scene's settings.
 func (s *scene) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, binary, arguments...)
-	command.Env = s.env
+	command.Env = slices.Clone(s.env) // commands run side by side and add to theirs
 	return command
 }
 
