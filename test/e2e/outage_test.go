@@ -64,6 +64,7 @@ var outages = map[string]struct{ begins, ends func(*proxy) }{
 }
 
 func TestRedisMayBeAway(t *testing.T) {
+	t.Parallel()
 	for name, away := range outages {
 		t.Run(name, func(t *testing.T) {
 			store := before(t, service(t, "ANDES_REDIS_ADDRS"))
@@ -84,6 +85,7 @@ func TestRedisMayBeAway(t *testing.T) {
 }
 
 func TestPostgreSQLMayBeAway(t *testing.T) {
+	t.Parallel()
 	for name, away := range outages {
 		t.Run(name, func(t *testing.T) {
 			address, err := url.Parse(service(t, "ANDES_POSTGRES_URL"))
@@ -173,7 +175,7 @@ func TestAMissingServiceAtStartIsOneLineAndExitOne(t *testing.T) {
 	t.Cleanup(s.dropAll)
 	s.migrate()
 	nowhere := freeAddress(t)
-	const wait = time.Second
+	const wait = 2 * time.Second
 	for name, c := range map[string]struct {
 		setting string
 		waits   bool
