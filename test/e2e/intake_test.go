@@ -185,7 +185,7 @@ func TestAnotherPartnersOrderIsLikeAnUnknownOne(t *testing.T) {
 // Clients that leave in the middle must not take anything of the process with them.
 func TestClientsThatLeaveHoldNothing(t *testing.T) {
 	s := start(t, options{stock: map[string]int64{"A": 100_000}, gateway: gateway.Knobs{DecideDelayMs: 20}})
-	const leaving, staying = 400, 60
+	const leaving, staying = 160, 40
 	keys := make(chan string, leaving)
 	var all sync.WaitGroup
 	for range 8 {

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -27,36 +29,46 @@ func (s *scene) broker() sarama.Client {
 	return client
 }
 
-// published reads a topic from its beginning to the end that it has now, partition by partition.
-func (s *scene) published(client sarama.Client, topic string) []*sarama.ConsumerMessage {
+// published reads topics from their beginning to the end that they have now, partition by partition.
+func (s *scene) published(client sarama.Client, topics ...string) map[string][]*sarama.ConsumerMessage {
 	s.t.Helper()
 	consumer, err := sarama.NewConsumerFromClient(client)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = consumer.Close() }()
-	partitions, err := client.Partitions(topic)
-	if err != nil {
-		s.t.Fatalf("%s: %v", topic, err)
-	}
-	var all []*sarama.ConsumerMessage
-	for _, partition := range partitions {
-		end, err := client.GetOffset(topic, partition, sarama.OffsetNewest)
+	all, faults := map[string][]*sarama.ConsumerMessage{}, []error(nil)
+	var reading sync.WaitGroup // a partition after the other would take a tenth of a second each
+	var mu sync.Mutex
+	for _, topic := range topics {
+		partitions, err := client.Partitions(topic)
 		if err != nil {
-			s.t.Fatal(err)
+			s.t.Fatalf("%s: %v", topic, err)
 		}
-		if end > 0 {
-			all = append(all, s.readTo(consumer, topic, partition, end)...)
+		for _, partition := range partitions {
+			reading.Go(func() {
+				records, err := readAll(client, consumer, topic, partition)
+				mu.Lock()
+				defer mu.Unlock()
+				all[topic], faults = append(all[topic], records...), append(faults, err)
+			})
 		}
+	}
+	reading.Wait()
+	if err := errors.Join(faults...); err != nil {
+		s.t.Fatal(err)
 	}
 	return all
 }
 
-func (s *scene) readTo(consumer sarama.Consumer, topic string, partition int32, end int64) []*sarama.ConsumerMessage {
-	s.t.Helper()
+func readAll(client sarama.Client, consumer sarama.Consumer, topic string, partition int32) ([]*sarama.ConsumerMessage, error) {
+	end, err := client.GetOffset(topic, partition, sarama.OffsetNewest)
+	if err != nil || end == 0 {
+		return nil, err
+	}
 	reading, err := consumer.ConsumePartition(topic, partition, sarama.OffsetOldest)
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
 	defer func() { _ = reading.Close() }()
 	limit := time.NewTimer(patience)
@@ -67,10 +79,10 @@ func (s *scene) readTo(consumer sarama.Consumer, topic string, partition int32, 
 		case message := <-reading.Messages():
 			all = append(all, message)
 			if message.Offset >= end-1 {
-				return all
+				return all, nil
 			}
 		case <-limit.C:
-			s.t.Fatalf("%s/%d: only %d records up to %d came", topic, partition, len(all), end)
+			return nil, fmt.Errorf("%s/%d: only %d records up to %d came", topic, partition, len(all), end)
 		}
 	}
 }
@@ -100,8 +112,8 @@ func (s *scene) checkTopics() {
 	until := s.quiesce()
 	client := s.broker()
 	seen, parked := map[string]bool{}, 0
-	for _, topic := range s.topics(client) {
-		switch records := s.published(client, topic); {
+	for topic, records := range s.published(client, s.topics(client)...) {
+		switch {
 		case strings.Contains(topic, ".events."):
 			s.checkEvents(records, seen)
 		case strings.Contains(topic, ".state."):

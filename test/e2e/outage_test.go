@@ -20,6 +20,7 @@ import (
 	"andes/test/kafkatest"
 	"andes/test/lab/gateway"
 	"andes/test/lab/oms"
+	"andes/test/lab/wms"
 )
 
 func TestTheOMSIsOutlastedAndRegistersOnce(t *testing.T) {
@@ -64,6 +65,7 @@ var outages = map[string]struct{ begins, ends func(*proxy) }{
 }
 
 func TestRedisMayBeAway(t *testing.T) {
+	t.Parallel()
 	for name, away := range outages {
 		t.Run(name, func(t *testing.T) {
 			store := before(t, service(t, "ANDES_REDIS_ADDRS"))
@@ -84,6 +86,7 @@ func TestRedisMayBeAway(t *testing.T) {
 }
 
 func TestPostgreSQLMayBeAway(t *testing.T) {
+	t.Parallel()
 	for name, away := range outages {
 		t.Run(name, func(t *testing.T) {
 			address, err := url.Parse(service(t, "ANDES_POSTGRES_URL"))
@@ -146,6 +149,74 @@ func (s *scene) withoutDatabase(settled string, restore func()) {
 	s.partner.await(order.OrderID, "DELIVERED")
 }
 
+// Whoever gets no answer in time asks again, while the first request is still on its way to a slow database.
+func TestASlowDatabaseMakesNoSecondOrder(t *testing.T) {
+	address, err := url.Parse(service(t, "ANDES_POSTGRES_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	database := before(t, address.Host)
+	address.Host = database.address()
+	s := start(t, options{
+		instances: 2, settings: map[string]string{"POSTGRES_URL": address.String()},
+		gateway: gateway.Knobs{DecideDelayMs: 20}, allow: allowed{errors: true, repeats: true},
+	})
+	hasty := *s.partner
+	hasty.http = &http.Client{Timeout: 500 * time.Millisecond, Transport: s.partner.http.Transport}
+	database.turn(func(p *proxy) { p.delay = 700 * time.Millisecond })
+	keys := []string{uuid.NewString(), uuid.NewString(), uuid.NewString()}
+	for range 4 {
+		for _, key := range keys {
+			_, _ = hasty.do(http.MethodPost, "/v1/orders", orderBody("tok_visa", line{"A", 1}), "Idempotency-Key", key)
+		}
+	}
+	database.turn(restore)
+	for _, key := range keys {
+		s.eventually("the order is acknowledged", func() error {
+			var order placed
+			got, err := s.partner.do(http.MethodPost, "/v1/orders", orderBody("tok_visa", line{"A", 1}), "Idempotency-Key", key)
+			if err == nil && got.status != http.StatusAccepted {
+				err = fmt.Errorf("%d %s", got.status, got.body)
+			}
+			err = errors.Join(err, json.Unmarshal(got.body, &order))
+			if err == nil {
+				s.acknowledged(order.OrderID)
+			}
+			return err
+		})
+	}
+	if got := s.count("SELECT count(*) FROM orders"); got != len(keys) {
+		t.Errorf("%d orders of %d keys", got, len(keys))
+	}
+}
+
+func TestAWarehouseThatIsAwayMakesAnswersStaleAndStopsNoOrder(t *testing.T) {
+	s := start(t, options{settings: map[string]string{"STOCK_STALE": "2s"}, gateway: gateway.Knobs{DecideDelayMs: 20}})
+	stale := func(want bool) func() error {
+		return func() error {
+			got, err := s.partner.do(http.MethodGet, "/v1/stock?sku=A", nil)
+			if err == nil && (got.status != http.StatusOK || strings.Contains(string(got.body), `"stale":true`) != want) {
+				err = fmt.Errorf("%d %s", got.status, got.body)
+			}
+			return err
+		}
+	}
+	s.eventually("the answer is fresh", stale(false))
+	turn := func(outage bool) {
+		if err := s.lab.WMS.Turn(func(k *wms.Knobs) { k.Outage = outage }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn(true)
+	s.eventually("the answer is stale", stale(true))
+	order := s.partner.order("tok_visa", line{"A", 1})
+	s.partner.await(order.OrderID, "CONFIRMED")
+	s.partner.awaitAvailable("A", 999)
+	turn(false)
+	s.eventually("the answer is fresh again", stale(false))
+	s.partner.await(order.OrderID, "DELIVERED")
+}
+
 // A broker of its own is taken away: a proxy would not do, for clients go where the broker says it is.
 func TestKafkaMayBeAway(t *testing.T) {
 	broker := kafkatest.Embedded(t)
@@ -167,13 +238,29 @@ func TestKafkaMayBeAway(t *testing.T) {
 	s.partner.await(waiting.OrderID, "DELIVERED")
 }
 
+func TestMigratingTwiceOrSideBySideIsHarmless(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, options{})
+	t.Cleanup(s.dropAll)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if out, err := s.command(t.Context(), "migrate").CombinedOutput(); err != nil {
+				t.Errorf("migrate: %v: %s", err, out)
+			}
+		})
+	}
+	all.Wait()
+	s.migrate()
+}
+
 func TestAMissingServiceAtStartIsOneLineAndExitOne(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, options{})
 	t.Cleanup(s.dropAll)
 	s.migrate()
 	nowhere := freeAddress(t)
-	const wait = time.Second
+	const wait = 2 * time.Second
 	for name, c := range map[string]struct {
 		setting string
 		waits   bool

@@ -10,6 +10,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,14 +40,13 @@ const (
 	patience    = 60 * time.Second
 	lookEvery   = 50 * time.Millisecond
 	stopWait    = 40 * time.Second
-	maxParallel = 3
+	maxParallel = 4
 )
 
 const gatewaySecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 var (
 	binary string
-	worlds = make(chan struct{}, maxParallel)
 	serial atomic.Int64
 )
 
@@ -60,6 +61,12 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	// These tests wait more than they work.
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(maxParallel)); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
@@ -130,8 +137,6 @@ func service(t *testing.T, name string) string {
 func start(t *testing.T, o options) *scene {
 	t.Helper()
 	t.Parallel()
-	worlds <- struct{}{}
-	t.Cleanup(func() { <-worlds })
 	s := prepare(t, o)
 	t.Cleanup(s.dropAll)
 	s.migrate()
