@@ -121,12 +121,35 @@ var stories = map[string]struct {
 		},
 		ends{sagas.Refunding, order.Cancelled, order.CancelledByPartner, payment.RefundRequested, reservation.Released, []string{"payment-inquiry"}},
 	},
+	"the partner cancels a confirmed order and the OMS has not answered": {
+		func(t *testing.T, w *world) {
+			w.deliverAll(t)
+			w.report(t, payment.ChargeApproved)
+			w.deliverAll(t)
+			_ = w.cancel(t)
+		},
+		ends{sagas.Registering, order.Confirmed, "", payment.Approved, reservation.Held, nil},
+	},
+	"the partner cancels a registered order and the warehouse is faster": {
+		func(t *testing.T, w *world) {
+			w.deliverAll(t)
+			w.report(t, payment.ChargeApproved)
+			w.deliverAll(t)
+			w.register(t)
+			_ = w.cancel(t)
+			w.withdraw(t, false)
+			w.deliverAll(t)
+			w.ship(t, true)
+		},
+		ends{sagas.Completed, order.Delivered, "", payment.Approved, reservation.Consumed, nil},
+	},
 	"the partner cancels a confirmed order": {
 		func(t *testing.T, w *world) {
 			w.deliverAll(t)
 			w.report(t, payment.ChargeApproved)
 			w.deliverAll(t)
 			_ = w.cancel(t)
+			w.withdraw(t, true)
 		},
 		ends{sagas.Refunding, order.Cancelled, order.CancelledByPartner, payment.RefundRequested, reservation.Released, []string{"payment-inquiry"}},
 	},
@@ -138,6 +161,7 @@ var stories = map[string]struct {
 			w.register(t)
 			w.deliverAll(t)
 			_ = w.cancel(t)
+			w.withdraw(t, true)
 			w.deliverAll(t)
 			w.report(t, payment.RefundCompleted)
 		},
@@ -232,7 +256,7 @@ func TestWhatTheGatewayAndTheOMSAreAskedFor(t *testing.T) {
 	w.deliverAll(t)
 	for name, want := range map[string]int{
 		"payment.requested": 1, "payment.inquiry_requested": 0, "payment.refund_requested": 0,
-		"order.registration_requested": 1, "order.deregistration_requested": 0, "fulfilment.advanced": 5,
+		"order.registration_requested": 1, "order.cancellation_requested": 0, "fulfilment.advanced": 5,
 	} {
 		if got := w.count(t, name); got != want {
 			t.Errorf("%s happened %d times, want %d", name, got, want)

@@ -24,6 +24,7 @@ func (w *world) settle(t *rapid.T) {
 		}
 		w.wait(t, oneMinute)
 		w.answer(t)
+		w.withdraw(t, true) // if it is asked to
 		if w.order(t).Status == order.Confirmed || w.order(t).Status == order.Dispatched {
 			w.register(t)
 			w.ship(t, true)
@@ -147,9 +148,11 @@ func TestInWhateverOrderThingsHappenAllEndsWell(t *testing.T) {
 					w.register(t)
 				}
 			},
-			"goods leave":  func(t *rapid.T) { w.ship(t, false) },
-			"goods arrive": func(t *rapid.T) { w.ship(t, true) },
-			"":             w.check,
+			"OMS withdraws":   func(t *rapid.T) { w.withdraw(t, true) },
+			"OMS is too late": func(t *rapid.T) { w.withdraw(t, false) },
+			"goods leave":     func(t *rapid.T) { w.ship(t, false) },
+			"goods arrive":    func(t *rapid.T) { w.ship(t, true) },
+			"":                w.check,
 		})
 		if w.says == "" {
 			w.says = rapid.SampledFrom([]payment.Kind{payment.ChargeApproved, payment.ChargeRejected}).Draw(t, "decision")

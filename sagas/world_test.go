@@ -132,6 +132,11 @@ func (w *world) cancel(t memtest.T) error {
 
 func (w *world) register(t memtest.T) { w.Do(t, order.Register{OrderID: orderID, OMSID: "oms-1"}) }
 
+// withdraw is the OMS's answer to a cancellation.
+func (w *world) withdraw(t memtest.T, inTime bool) {
+	w.Do(t, order.SettleCancellation{OrderID: orderID, Withdrawn: inTime})
+}
+
 func (w *world) ship(t memtest.T, delivered bool) {
 	t.Helper()
 	_, err := w.Execute(context.Background(), eventstore.Request{

@@ -48,16 +48,17 @@ type paymentBody struct {
 
 // orderView is an order in answers.
 type orderView struct {
-	OrderID         string        `json:"orderId" format:"uuid" example:"0190b0a0-5c1e-7d3a-9f42-6a0c8f0e4b11"`
-	PartnerOrderRef string        `json:"partnerOrderRef,omitempty" example:"536365"`
-	Status          order.Status  `json:"status" enum:"PENDING_PAYMENT,CONFIRMED,DISPATCHED,DELIVERED,CANCELLED"`
-	Reason          order.Reason  `json:"reason,omitempty" enum:"PAYMENT_REJECTED,PAYMENT_EXPIRED,CANCELLED_BY_PARTNER,CANCELLED_BY_OPS" doc:"Of a cancellation"`
-	OMSSync         order.OMSSync `json:"omsSync,omitempty" enum:"pending,registered" doc:"Whether the order registry knows a confirmed order"`
-	Total           moneyBody     `json:"total"`
-	Lines           []lineView    `json:"lines"`
-	PlacedAt        stamp         `json:"placedAt"`
-	UpdatedAt       stamp         `json:"updatedAt"`
-	CorrelationID   string        `json:"correlationId" example:"0190b0a0-5c1d-7000-8000-1f2e3d4c5b6a" doc:"Of the request that placed the order"`
+	OrderID         string             `json:"orderId" format:"uuid" example:"0190b0a0-5c1e-7d3a-9f42-6a0c8f0e4b11"`
+	PartnerOrderRef string             `json:"partnerOrderRef,omitempty" example:"536365"`
+	Status          order.Status       `json:"status" enum:"PENDING_PAYMENT,CONFIRMED,DISPATCHED,DELIVERED,CANCELLED"`
+	Reason          order.Reason       `json:"reason,omitempty" enum:"PAYMENT_REJECTED,PAYMENT_EXPIRED,CANCELLED_BY_PARTNER,CANCELLED_BY_OPS" doc:"Of a cancellation"`
+	Cancellation    order.Cancellation `json:"cancellation,omitempty" enum:"requested,refused" doc:"Of a confirmed order: requested until the order registry answers, refused when the goods are leaving"`
+	OMSSync         order.OMSSync      `json:"omsSync,omitempty" enum:"pending,registered" doc:"Whether the order registry knows a confirmed order"`
+	Total           moneyBody          `json:"total"`
+	Lines           []lineView         `json:"lines"`
+	PlacedAt        stamp              `json:"placedAt"`
+	UpdatedAt       stamp              `json:"updatedAt"`
+	CorrelationID   string             `json:"correlationId" example:"0190b0a0-5c1d-7000-8000-1f2e3d4c5b6a" doc:"Of the request that placed the order"`
 }
 
 type lineView struct {
@@ -79,7 +80,7 @@ func viewOf(s order.State) orderView {
 		lines[i] = lineView{SKU: line.SKU, Quantity: line.Quantity, UnitPrice: moneyOf(line.UnitPrice), Amount: moneyOf(line.Amount)}
 	}
 	return orderView{
-		OrderID: s.ID, PartnerOrderRef: s.PartnerRef, Status: s.Status, Reason: s.Reason, OMSSync: s.OMSSync,
+		OrderID: s.ID, PartnerOrderRef: s.PartnerRef, Status: s.Status, Reason: s.Reason, Cancellation: s.Cancellation, OMSSync: s.OMSSync,
 		Total: moneyOf(s.Total), Lines: lines, PlacedAt: stamp(s.PlacedAt), UpdatedAt: stamp(s.UpdatedAt), CorrelationID: s.CorrelationID,
 	}
 }
@@ -110,9 +111,12 @@ func (a *API) orderEndpoints() []*endpoint {
 		},
 		{
 			method: http.MethodPost, path: "/v1/orders/{id}/cancel", id: "cancelOrder", tag: "orders", summary: "Cancel an order",
-			description: "Until dispatch. Repeating it changes nothing. A body is not read.",
+			description: "Until dispatch. Repeating it changes nothing. A body is not read. A confirmed order is cancelled, and its money given back, when the order registry has withdrawn it; until then its cancellation is requested.",
 			access:      partners, quota: Orders,
-			answers:  []answer{{status: 200, description: "The order is cancelled", body: view}},
+			answers: []answer{
+				{status: 200, description: "The order is cancelled", body: view},
+				{status: 202, description: "The cancellation is requested: see cancellation, and later status", body: view},
+			},
 			refusals: slices.Concat(commandCodes, []eventstore.Code{order.CodeNotFound, order.CodeNotCancellable}),
 			handle:   (*call).cancelOrder,
 		},
@@ -217,7 +221,11 @@ func (c *call) cancelOrder() error {
 	if err != nil {
 		return err
 	}
-	c.send(http.StatusOK, "application/json", body)
+	status := http.StatusOK
+	if state, is := result.(order.State); is && state.Status != order.Cancelled {
+		status = http.StatusAccepted
+	}
+	c.send(status, "application/json", body)
 	return nil
 }
 

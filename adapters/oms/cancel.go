@@ -2,7 +2,6 @@ package oms
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,35 +10,47 @@ import (
 	"andes/eventstore"
 )
 
-// ErrShipping says that the warehouse was faster than the cancellation: the goods leave although the
-// order is cancelled, and a person must look.
-var ErrShipping = errors.New("the cancelled order is being shipped already")
-
-// deregister takes a cancelled order off the registry, if it is there. Cancelling twice is harmless.
-func (a *Adapter) deregister(ctx context.Context, record eventstore.Record, wanted order.DeregistrationRequested) error {
-	omsID, err := a.find(ctx, wanted.OrderID)
+// withdraw takes an order off the registry, if it is there, and records whether that came in time.
+// Cancelling twice is harmless.
+//
+//	GET /orders/{ref} ──200──► POST /orders/{ref}/cancel ──2xx──► withdrawn
+//	      │404                          └──409──► being shipped: the order goes on
+//	      ▼
+//	a POST from before the request may still be at work: withdrawn, but not before Settle is over
+func (a *Adapter) withdraw(ctx context.Context, record eventstore.Record, wanted order.CancellationWasRequested) error {
+	inTime, err := a.cancel(ctx, wanted)
 	if err != nil {
 		return fmt.Errorf("oms: cancel order %s: %w", wanted.OrderID, err)
 	}
-	if omsID == "" {
-		if a.open.since(wanted.OrderID, a.cfg.Now(), a.cfg.Settle) {
-			return fmt.Errorf("oms: cancel order %s: %w", wanted.OrderID, ErrUnsettled)
-		}
-		return nil // it was never registered, and a cancelled order will not be
+	if err := a.record(ctx, record, order.SettleCancellation{OrderID: wanted.OrderID, Withdrawn: inTime}); err != nil {
+		return fmt.Errorf("oms: record the cancellation of order %s: %w", wanted.OrderID, err)
+	}
+	a.cfg.Log.InfoContext(ctx, "cancellation settled", "orderId", wanted.OrderID, "withdrawn", inTime, "correlationId", record.Meta.CorrelationID)
+	return nil
+}
+
+func (a *Adapter) cancel(ctx context.Context, wanted order.CancellationWasRequested) (inTime bool, err error) {
+	omsID, err := a.find(ctx, wanted.OrderID)
+	switch {
+	case err != nil:
+		return false, err
+	case omsID == "" && a.cfg.Now().Sub(wanted.At) < a.cfg.Settle:
+		return false, ErrUnsettled
+	case omsID == "":
+		return true, nil // and it will not be registered: stillWanted
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL+"/orders/"+url.PathEscape(wanted.OrderID)+"/cancel", nil)
 	if err != nil {
-		return eventstore.MarkPermanent(err)
+		return false, eventstore.MarkPermanent(err)
 	}
 	status, err := a.cfg.Caller.Call(request, nil)
 	switch {
 	case err != nil:
-		return fmt.Errorf("oms: cancel order %s: %w", wanted.OrderID, err)
+		return false, err
 	case status == http.StatusConflict:
-		return eventstore.MarkPermanent(fmt.Errorf("oms: cancel order %s: %w", wanted.OrderID, ErrShipping))
+		return false, nil
 	case status/100 != 2:
-		return fmt.Errorf("oms: cancel order %s: %w", wanted.OrderID, refusal("cancel", status))
+		return false, refusal("cancel", status)
 	}
-	a.cfg.Log.InfoContext(ctx, "order taken off the registry", "orderId", wanted.OrderID, "correlationId", record.Meta.CorrelationID)
-	return nil
+	return true, nil
 }

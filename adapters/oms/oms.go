@@ -90,8 +90,8 @@ func (a *Adapter) Handle(ctx context.Context, record eventstore.Record) error {
 	switch wanted := event.(type) {
 	case order.RegistrationRequested:
 		return a.carryOut(ctx, record, wanted)
-	case order.DeregistrationRequested:
-		return a.deregister(ctx, record, wanted)
+	case order.CancellationWasRequested:
+		return a.withdraw(ctx, record, wanted)
 	}
 	return eventstore.MarkPermanent(fmt.Errorf("oms: %s is no command to the OMS", record.Type))
 }
@@ -106,21 +106,23 @@ func (a *Adapter) carryOut(ctx context.Context, record eventstore.Record, reques
 	if err != nil {
 		return fmt.Errorf("oms: register order %s: %w", request.OrderID, err)
 	}
-	meta := eventstore.Metadata{
-		CorrelationID: record.Meta.CorrelationID, CausationID: record.ID, Actor: "oms", TraceParent: record.Meta.TraceParent,
-	}
-	_, err = a.cfg.Executor.Execute(ctx, eventstore.Request{
-		Command: order.Register{OrderID: request.OrderID, OMSID: omsID}, Meta: meta,
-	})
-	if err != nil {
+	if err := a.record(ctx, record, order.Register{OrderID: request.OrderID, OMSID: omsID}); err != nil {
 		return fmt.Errorf("oms: record the registration of order %s: %w", request.OrderID, err)
 	}
 	a.open.settled(request.OrderID)
-	a.cfg.Log.InfoContext(ctx, "order registered", "orderId", request.OrderID, "omsId", omsID, "correlationId", meta.CorrelationID)
+	a.cfg.Log.InfoContext(ctx, "order registered", "orderId", request.OrderID, "omsId", omsID, "correlationId", record.Meta.CorrelationID)
 	return nil
 }
 
-// stillWanted tells whether the order is to be registered: it is not yet, and was not cancelled meanwhile.
+// record tells the write side what the OMS did because of a record.
+func (a *Adapter) record(ctx context.Context, cause eventstore.Record, done eventstore.Command) error {
+	_, err := a.cfg.Executor.Execute(ctx, eventstore.Request{Command: done, Meta: eventstore.Metadata{
+		CorrelationID: cause.Meta.CorrelationID, CausationID: cause.ID, Actor: "oms", TraceParent: cause.Meta.TraceParent,
+	}})
+	return err
+}
+
+// stillWanted tells whether the order is to be registered: it is not yet, and nobody wants it cancelled.
 func (a *Adapter) stillWanted(ctx context.Context, orderID string) (bool, error) {
 	stream := order.Aggregate.Stream(orderID)
 	states, err := a.cfg.Reader.States(ctx, []eventstore.Stream{stream})
@@ -131,7 +133,7 @@ func (a *Adapter) stillWanted(ctx context.Context, orderID string) (bool, error)
 	if err != nil {
 		return false, eventstore.MarkPermanent(fmt.Errorf("oms: read order %s: %w", orderID, err))
 	}
-	return state.OMSSync != order.OMSRegistered && state.Status != order.Cancelled, nil
+	return state.OMSSync != order.OMSRegistered && state.Status != order.Cancelled && state.Cancellation != order.CancellationRequested, nil
 }
 
 // register gives the OMS's id of the order.

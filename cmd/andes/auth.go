@@ -18,7 +18,7 @@ const issuerTimeout = 5 * time.Second
 // authenticate makes the edge verify tokens, of the configured issuer or of the built-in one.
 func (p *platform) authenticate(config *httpapi.Config) error {
 	verifying := oidc.Config{
-		Issuer: p.settings.OIDCIssuer, Audience: p.settings.OIDCAudience, Alg: p.settings.OIDCAlg, Now: time.Now,
+		Issuer: p.settings.OIDCIssuer, Audience: p.settings.OIDCAudience, Alg: p.settings.OIDCAlg, Now: time.Now, Logger: p.logger,
 		Keys: oidc.FromURL(&http.Client{Timeout: issuerTimeout}, p.settings.OIDCJWKS),
 	}
 	if p.settings.OIDCIssuer == "" {

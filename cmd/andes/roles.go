@@ -211,7 +211,7 @@ func omsRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := oms.New(oms.Config{URL: p.settings.OMSURL, Caller: caller, Executor: p.store, Reader: p.store, Registry: p.registry, Log: p.logger})
+	adapter, err := oms.New(oms.Config{URL: p.settings.OMSURL, Settle: p.settings.OMSSettle, Caller: caller, Executor: p.store, Reader: p.store, Registry: p.registry, Log: p.logger})
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ type settings struct {
 	PaymentWebhookSecret string        `koanf:"payment_webhook_secret"`
 	ERPPoll              time.Duration `koanf:"erp_poll"`
 	WMSPoll              time.Duration `koanf:"wms_poll"`
+	OMSSettle            time.Duration `koanf:"oms_settle"` // how long a POST without an answer may still be at work
 
 	PaymentInquiry time.Duration `koanf:"payment_inquiry"`
 	PaymentExpiry  time.Duration `koanf:"payment_expiry"`
@@ -70,7 +71,7 @@ func defaultSettings() settings {
 		RedisPrefix: "andes:",
 		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
 		OIDCAudience: "andes", OIDCAlg: "RS256",
-		ERPPoll: 2 * time.Second, WMSPoll: time.Second,
+		ERPPoll: 2 * time.Second, WMSPoll: time.Second, OMSSettle: 30 * time.Second,
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
 		StartWait: 30 * time.Second, StopWait: 20 * time.Second,
@@ -119,6 +120,7 @@ func (s *settings) check() error {
 	complain(s.KafkaPartitions < 1, "kafka_partitions", "must be at least 1")
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
 	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
+	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
 	complain(s.PaymentInquiry <= 0 || s.PaymentExpiry <= 0, "payment_expiry", "and payment_inquiry must be above zero")
 	complain(s.Env == production && s.OIDCIssuer == "", "oidc_issuer", "is needed in production")
 	complain(s.OIDCIssuer != "" && s.OIDCJWKS == "", "oidc_jwks", "is needed with an issuer")

@@ -1,12 +1,15 @@
 // Package order is a partner's order.
 //
 //	PENDING_PAYMENT ──► CONFIRMED ──► DISPATCHED ──► DELIVERED
-//	       │                │
-//	       └────────────────┴──► CANCELLED   PAYMENT_REJECTED · PAYMENT_EXPIRED ·
-//	                                         CANCELLED_BY_PARTNER · CANCELLED_BY_OPS
+//	       │                │ cancellation requested ──► refused: it goes on
+//	       │                ▼ withdrawn from the OMS
+//	       └──────────► CANCELLED   PAYMENT_REJECTED · PAYMENT_EXPIRED ·
+//	                                CANCELLED_BY_PARTNER · CANCELLED_BY_OPS
 //
 // One file per command. Placing reserves the stock and cancelling gives it back in the same transaction
-// as the order's own event; payment and the OMS follow by the fulfilment process manager.
+// as the order's own event; payment and the OMS follow by the fulfilment process manager. A confirmed
+// order is cancelled when the OMS says that it will not be shipped, and not before: until then its units
+// may leave and its money may be earned.
 package order
 
 import (
@@ -48,6 +51,15 @@ const (
 	OMSRegistered OMSSync = "registered"
 )
 
+// Cancellation is how far the cancellation of a confirmed order came.
+type Cancellation string
+
+// The states of a cancellation that is not done.
+const (
+	CancellationRequested Cancellation = "requested" // the OMS is asked
+	CancellationRefused   Cancellation = "refused"   // the goods are leaving
+)
+
 // Line is one line of an order, as the partner sent it.
 type Line struct {
 	SKU       string      `json:"sku"`
@@ -59,18 +71,20 @@ type Line struct {
 // State is an order. It holds no personal data: what the partner said of the customer stays in the
 // order.placed event.
 type State struct {
-	ID            string      `json:"id"`
-	Partner       string      `json:"partner"`
-	PartnerRef    string      `json:"partnerOrderRef,omitempty"`
-	Status        Status      `json:"status"`
-	Reason        Reason      `json:"reason,omitempty"`
-	OMSSync       OMSSync     `json:"omsSync,omitempty"`
-	OMSID         string      `json:"omsId,omitempty"`
-	Lines         []Line      `json:"lines"`
-	Total         money.Money `json:"total"`
-	CorrelationID string      `json:"correlationId"`
-	PlacedAt      time.Time   `json:"placedAt"`
-	UpdatedAt     time.Time   `json:"updatedAt"`
+	ID            string       `json:"id"`
+	Partner       string       `json:"partner"`
+	PartnerRef    string       `json:"partnerOrderRef,omitempty"`
+	Status        Status       `json:"status"`
+	Reason        Reason       `json:"reason,omitempty"`
+	Cancellation  Cancellation `json:"cancellation,omitempty"`
+	CancelFor     Reason       `json:"cancelFor,omitempty"` // why the cancellation was requested
+	OMSSync       OMSSync      `json:"omsSync,omitempty"`
+	OMSID         string       `json:"omsId,omitempty"`
+	Lines         []Line       `json:"lines"`
+	Total         money.Money  `json:"total"`
+	CorrelationID string       `json:"correlationId"`
+	PlacedAt      time.Time    `json:"placedAt"`
+	UpdatedAt     time.Time    `json:"updatedAt"`
 }
 
 // Aggregate is one stream per order.
@@ -78,7 +92,7 @@ var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 	Name:      "order",
 	Published: true,
 	Owner:     func(s *State) string { return s.Partner },
-	Events:    []eventstore.Definition[State]{placed, confirmed, registrationRequested, registered, dispatched, delivered, cancelled, deregistrationRequested},
+	Events:    []eventstore.Definition[State]{placed, confirmed, registrationRequested, registered, dispatched, delivered, cancelled, cancellationRequested, cancellationRefused},
 })
 
 // Refusals of orders.

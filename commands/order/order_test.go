@@ -29,6 +29,9 @@ var (
 	byShop   = order.Cancel{OrderID: "o-1", Partner: memtest.Partner, Reason: order.CancelledByPartner}
 	expire   = order.Cancel{OrderID: "o-1", Reason: order.PaymentExpired}
 	reject   = order.Cancel{OrderID: "o-1", Reason: order.PaymentRejected}
+
+	withdrawn = order.SettleCancellation{OrderID: "o-1", Withdrawn: true}
+	tooLate   = order.SettleCancellation{OrderID: "o-1"}
 )
 
 func state(t memtest.T, s *memtest.Store) order.State {
@@ -53,8 +56,6 @@ func TestCancellingIsAllowedUntilDispatch(t *testing.T) {
 		"pending, by the partner":  {nil, byShop, order.CancelledByPartner, reservation.Released},
 		"pending, expired":         {nil, expire, order.PaymentExpired, reservation.Expired},
 		"pending, rejected":        {nil, reject, order.PaymentRejected, reservation.Released},
-		"confirmed":                {[]eventstore.Command{paid}, byShop, order.CancelledByPartner, reservation.Released},
-		"registered":               {[]eventstore.Command{paid, register}, byShop, order.CancelledByPartner, reservation.Released},
 		"cancelled before":         {[]eventstore.Command{expire}, byShop, order.PaymentExpired, reservation.Expired},
 		"cancelled by its partner": {[]eventstore.Command{byShop}, reject, order.CancelledByPartner, reservation.Released},
 	} {
@@ -79,6 +80,87 @@ func TestCancellingIsAllowedUntilDispatch(t *testing.T) {
 				t.Errorf("it was cancelled %d times", len(cancelled))
 			}
 			s.CheckFolds(t)
+		})
+	}
+}
+
+// A confirmed order may be shipped until the OMS has withdrawn it: nothing of it is given back before.
+func TestAConfirmedOrderIsCancelledWhenTheOMSHasWithdrawnIt(t *testing.T) {
+	for name, before := range map[string][]eventstore.Command{"confirmed": {place, paid}, "registered": {place, paid, register}} {
+		t.Run(name, func(t *testing.T) {
+			s := memtest.OpenShop(t, map[string]int64{"A": 10})
+			for _, command := range before {
+				s.Do(t, command)
+			}
+			for range 3 {
+				if got := s.Do(t, byShop).(order.State); got.Status != order.Confirmed || got.Cancellation != order.CancellationRequested {
+					t.Errorf("order %+v", got)
+				}
+			}
+			if net, units := free(t, s); net != 7 || units != reservation.Held {
+				t.Errorf("%d units free, reservation %s", net, units)
+			}
+			for range 3 {
+				if got := s.Do(t, withdrawn).(order.State); got.Status != order.Cancelled || got.Reason != order.CancelledByPartner || got.Cancellation != "" {
+					t.Errorf("order %+v", got)
+				}
+			}
+			if net, units := free(t, s); net != 10 || units != reservation.Released {
+				t.Errorf("%d units free, reservation %s", net, units)
+			}
+			events := s.Events(t, order.Aggregate.Stream("o-1"))
+			if got := events[len(events)-2:]; !slices.Equal(got, []string{"order.cancellation_requested", "order.cancelled"}) {
+				t.Errorf("events %v", events)
+			}
+			s.CheckFolds(t)
+		})
+	}
+}
+
+func TestAnOrderWhoseCancellationComesTooLateGoesOn(t *testing.T) {
+	for name, steps := range map[string][]eventstore.Command{
+		"the OMS says so":                      {tooLate, dispatch},
+		"the warehouse is heard first":         {dispatch, tooLate},
+		"the OMS withdrew what was dispatched": {dispatch, withdrawn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memtest.OpenShop(t, map[string]int64{"A": 10})
+			for _, command := range slices.Concat([]eventstore.Command{place, paid, register, byShop}, steps) {
+				s.Do(t, command)
+			}
+			if got := state(t, s); got.Status != order.Dispatched || got.Cancellation != order.CancellationRefused || got.Reason != "" {
+				t.Errorf("order %+v", got)
+			}
+			if net, units := free(t, s); net != 7 || units != reservation.Consumed {
+				t.Errorf("%d units free, reservation %s", net, units)
+			}
+			s.Refused(t, byShop, order.CodeNotCancellable)
+			s.CheckFolds(t)
+		})
+	}
+}
+
+func TestARefusedCancellationIsNotAskedForAgain(t *testing.T) {
+	s := memtest.OpenShop(t, map[string]int64{"A": 10})
+	for _, command := range []eventstore.Command{place, paid, register, byShop, tooLate, tooLate} {
+		s.Do(t, command)
+	}
+	s.Refused(t, byShop, order.CodeNotCancellable)
+	if got := state(t, s); got.Status != order.Confirmed || got.Cancellation != order.CancellationRefused {
+		t.Errorf("order %+v", got)
+	}
+}
+
+func TestACancellationThatNobodyRequestedIsNotSettled(t *testing.T) {
+	for name, before := range map[string][]eventstore.Command{"unknown": nil, "pending": {place}, "confirmed": {place, paid}} {
+		t.Run(name, func(t *testing.T) {
+			s := memtest.OpenShop(t, map[string]int64{"A": 10})
+			for _, command := range slices.Concat(before, []eventstore.Command{withdrawn, tooLate}) {
+				s.Do(t, command)
+			}
+			if got := state(t, s); got.Status == order.Cancelled || got.Cancellation != "" {
+				t.Errorf("order %+v", got)
+			}
 		})
 	}
 }
@@ -140,7 +222,7 @@ func TestGoodsThatMustNotHaveLeftAreACaseForAPerson(t *testing.T) {
 		"of an unknown order":    {nil, order.CodeNotFound},
 		"of an unpaid order":     {[]eventstore.Command{place}, order.CodeOrderInvalid},
 		"of a cancelled order":   {[]eventstore.Command{place, byShop}, order.CodeShippedAfterCancel},
-		"of an order given back": {[]eventstore.Command{place, paid, register, byShop}, order.CodeShippedAfterCancel},
+		"of an order given back": {[]eventstore.Command{place, paid, register, byShop, withdrawn}, order.CodeShippedAfterCancel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := memtest.OpenShop(t, map[string]int64{"A": 10})

@@ -14,6 +14,9 @@ type WasDispatched struct {
 
 var dispatched = eventstore.Define("order.dispatched", func(s *State, e WasDispatched) {
 	s.Status, s.UpdatedAt = Dispatched, e.At
+	if s.Cancellation == CancellationRequested {
+		s.Cancellation = CancellationRefused
+	}
 }, eventstore.Doc("The goods left the warehouse."))
 
 // WasDelivered says that the goods arrived.

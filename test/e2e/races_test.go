@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +75,6 @@ func TestUnitsAreGivenBackOnceWhateverEndsTheOrder(t *testing.T) {
 func TestACancellationCrossesTheDispatch(t *testing.T) {
 	s := start(t, options{
 		gateway: gateway.Knobs{DecideDelayMs: 10}, wms: &wms.Knobs{DispatchDelayMs: 300, DeliveryDelayMs: 200},
-		allow: allowed{errors: true},
 	})
 	const rounds = 30
 	var all sync.WaitGroup
@@ -93,7 +91,7 @@ func TestACancellationCrossesTheDispatch(t *testing.T) {
 			})
 			<-time.After(rand.N(700 * time.Millisecond))
 			got, failed := s.partner.do(http.MethodPost, "/v1/orders/"+order.OrderID+"/cancel", nil)
-			if err != nil || failed != nil || got.status != http.StatusOK && got.code() != "ORDER_NOT_CANCELLABLE" {
+			if err != nil || failed != nil || got.status/100 != 2 && got.code() != "ORDER_NOT_CANCELLABLE" {
 				t.Errorf("cancel: %d %s %v %v", got.status, got.body, err, failed)
 			}
 			mu.Lock()
@@ -104,16 +102,11 @@ func TestACancellationCrossesTheDispatch(t *testing.T) {
 	all.Wait()
 	s.settle()
 	t.Logf("answers %v, endings %v", answers, s.endings())
-	// Goods that left although the order was cancelled are a case for a person, never passed over in silence:
-	// the command to the OMS is in its DLQ and the report of the warehouse in the log.
+	// Either way it is the whole: the money of what left is kept, the money of what stayed is given back.
 	orders := s.orders()
 	for _, pick := range s.lab.WMS.Snapshot().Picks {
 		if left := pick.Status == wms.Dispatched || pick.Status == wms.Delivered; left && orders[pick.OrderRef].Status == "CANCELLED" {
-			s.allow.parked++
+			t.Errorf("order %s was shipped although it is cancelled", pick.OrderRef)
 		}
-	}
-	t.Logf("%d were shipped although they were cancelled", s.allow.parked)
-	if told := strings.Count(s.running()[0].log.String(), "SHIPPED_AFTER_CANCEL"); told < s.allow.parked {
-		t.Errorf("%d cancelled orders were shipped, the log tells of %d", s.allow.parked, told)
 	}
 }
