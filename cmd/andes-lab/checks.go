@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"andes/test/lab/money"
+	"andes/test/lab/wms"
 )
 
 const (
@@ -27,6 +28,7 @@ func (d *demo) check(ctx context.Context) {
 	checks := []check{
 		{"gateway: charged at most once; charged − refunded is the total, or 0 if cancelled", d.checkMoney},
 		{"OMS: registered at most once, exactly once if delivered; totals are right", d.checkRegistry},
+		{"warehouse: what is delivered has left, what is cancelled has not", d.checkShipments},
 		{"webhooks: all verified; each order told placed and its end", d.checkWebhooks},
 		{"stock answered is what the warehouse has", d.checkStock},
 	}
@@ -137,6 +139,22 @@ func (d *demo) checkRegistry(ctx context.Context) ([]string, error) {
 			bad = append(bad, fmt.Sprintf("order %s is delivered and was never registered", o.id))
 		case len(regs) == 1 && !sameAmount(regs[0].Total, o.total):
 			bad = append(bad, fmt.Sprintf("order %s is registered with a total of %s instead of %s", o.id, regs[0].Total, o.total))
+		}
+	}
+	return bad, nil
+}
+
+func (d *demo) checkShipments(ctx context.Context) ([]string, error) {
+	picked, err := d.lab.picked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, o := range d.journal.accepted() {
+		status := picked[o.id].Status
+		left := status == wms.Dispatched || status == wms.Delivered
+		if left && o.status == stateCancelled || !left && o.status == stateDelivered {
+			bad = append(bad, fmt.Sprintf("order %s is %s, at the warehouse it is %s", o.id, o.status, cmp.Or(status, "unknown")))
 		}
 	}
 	return bad, nil

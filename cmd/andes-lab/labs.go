@@ -87,6 +87,16 @@ func (l labs) registered(ctx context.Context) (map[string][]oms.Registration, er
 	return out, err
 }
 
+// picked gives the warehouse's pick orders by order.
+func (l labs) picked(ctx context.Context) (map[string]wms.PickOrder, error) {
+	list, err := all(ctx, l.wms, "/_lab/pick-orders", 0, func(p wms.PickOrder) int64 { return p.Seq })
+	out := make(map[string]wms.PickOrder, len(list))
+	for _, p := range list {
+		out[p.OrderRef] = p
+	}
+	return out, err
+}
+
 // delivered lists the webhooks after a sequence number.
 func (l labs) delivered(ctx context.Context, after int64) ([]receiver.Delivery, error) {
 	return all(ctx, l.receiver, "/_lab/deliveries", after, func(d receiver.Delivery) int64 { return d.Seq })
