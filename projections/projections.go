@@ -17,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"andes/eventstore"
 )
@@ -111,18 +113,63 @@ func (s *Set) Categories() []string {
 // Projections lists the set.
 func (s *Set) Projections() []Projection { return s.list }
 
+// Only gives the set of the named read models.
+func (s *Set) Only(names ...string) (*Set, error) {
+	var list []Projection
+	var faults []error
+	for _, name := range names {
+		found, exists := s.Projection(name)
+		if !exists {
+			faults = append(faults, fmt.Errorf("there is no read model %q; the read models are %s", name, strings.Join(s.Names(), ", ")))
+		}
+		list = append(list, found)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return NewSet(list...)
+}
+
+// Projection finds a read model by its name.
+func (s *Set) Projection(name string) (Projection, bool) {
+	i := slices.IndexFunc(s.list, func(p Projection) bool { return p.Name == name })
+	if i < 0 {
+		return Projection{}, false
+	}
+	return s.list[i], true
+}
+
+// Names lists the names of the read models.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.list))
+	for i, projection := range s.list {
+		names[i] = projection.Name
+	}
+	return names
+}
+
+// Project adds a record's entries to others.
+func (s *Set) Project(entries []Entry, record eventstore.StateRecord) ([]Entry, error) {
+	var faults []error
+	for _, projection := range s.byCategory[record.Stream.Category] {
+		entry, err := projection.Project(record)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		entries = append(entries, entry)
+	}
+	return entries, errors.Join(faults...)
+}
+
 // Entries projects the records in their order. A record that can't be projected leaves a fault and does
 // not keep the others from theirs; a record of a category without a read model gives nothing.
 func (s *Set) Entries(records []eventstore.StateRecord) (entries []Entry, faults []error) {
 	entries = make([]Entry, 0, len(records))
 	for _, record := range records {
-		for _, projection := range s.byCategory[record.Stream.Category] {
-			entry, err := projection.Project(record)
-			if err != nil {
-				faults = append(faults, err)
-				continue
-			}
-			entries = append(entries, entry)
+		var err error
+		if entries, err = s.Project(entries, record); err != nil {
+			faults = append(faults, err)
 		}
 	}
 	return entries, faults

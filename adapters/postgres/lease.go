@@ -19,8 +19,28 @@ type Leases struct {
 // ErrLeaseLost is the cause of the context's end when the lease was lost.
 var ErrLeaseLost = errors.New("postgres: the lease was lost")
 
+// ErrLeaseHeld says that another instance has the lease.
+var ErrLeaseHeld = errors.New("postgres: another instance has the lease")
+
 // Hold waits for the lease and runs work under it, with a context that ends when the lease is lost.
 func (l Leases) Hold(ctx context.Context, name string, work func(ctx context.Context) error) error {
+	return l.hold(ctx, work, func(conn *pgx.Conn) error {
+		return waitForLock(ctx, conn, "lease/"+name, orDefault(l.Standby, time.Second))
+	})
+}
+
+// Try is Hold, but gives ErrLeaseHeld at once where another instance has the lease.
+func (l Leases) Try(ctx context.Context, name string, work func(ctx context.Context) error) error {
+	return l.hold(ctx, work, func(conn *pgx.Conn) error {
+		held, err := tryLock(ctx, conn, "lease/"+name)
+		if err == nil && !held {
+			return ErrLeaseHeld
+		}
+		return err
+	})
+}
+
+func (l Leases) hold(ctx context.Context, work func(ctx context.Context) error, acquire func(*pgx.Conn) error) error {
 	conn, err := l.DB.connect(ctx)
 	if err != nil {
 		return err
@@ -30,7 +50,7 @@ func (l Leases) Hold(ctx context.Context, name string, work func(ctx context.Con
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
-	if err := waitForLock(ctx, conn, "lease/"+name, orDefault(l.Standby, time.Second)); err != nil {
+	if err := acquire(conn); err != nil {
 		return err
 	}
 	working, lost := context.WithCancelCause(ctx)

@@ -90,13 +90,8 @@ func (l *RelayLog) become(ctx context.Context, session *RelaySession) error {
 // waitForLock takes a session lock, asking again every pause.
 func waitForLock(ctx context.Context, conn *pgx.Conn, name string, pause time.Duration) error {
 	for {
-		var held bool
-		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/' || $1, 0))", name).Scan(&held)
-		if err != nil {
-			return unavailable(err)
-		}
-		if held {
-			return nil
+		if held, err := tryLock(ctx, conn, name); held || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -104,6 +99,11 @@ func waitForLock(ctx context.Context, conn *pgx.Conn, name string, pause time.Du
 		case <-time.After(pause):
 		}
 	}
+}
+
+func tryLock(ctx context.Context, conn *pgx.Conn, name string) (held bool, err error) {
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended(current_schema() || '/' || $1, 0))", name).Scan(&held)
+	return held, unavailable(err)
 }
 
 func (s *RelaySession) listen(ctx context.Context) error {

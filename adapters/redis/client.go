@@ -81,6 +81,7 @@ type connection struct {
 	rueidis.Client
 	config    Config
 	clustered bool
+	pointer   atomic.Pointer[parsedPointer] // as last read
 }
 
 // ErrNotConnected: Redis could not be reached since the start, and attempts go on.
@@ -156,7 +157,7 @@ func connect(ctx context.Context, config Config) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(config.Addrs, ", "), err)
 	}
-	opened := &connection{client, config, client.Mode() == rueidis.ClientModeCluster}
+	opened := &connection{Client: client, config: config, clustered: client.Mode() == rueidis.ClientModeCluster}
 	if err := opened.ping(ctx); err != nil {
 		client.Close()
 		return nil, err

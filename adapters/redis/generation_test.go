@@ -81,8 +81,8 @@ func TestARebuildWritesToOneGeneration(t *testing.T) {
 
 func TestAPointerThatNamesNoGenerationIsAnError(t *testing.T) {
 	t.Parallel()
-	for _, pointer := range []string{"", "0", "x", "1 1", "1 2 3 4 5", "1  2", "-1"} {
-		if generations, err := redis.ParseGenerations(pointer); err == nil {
+	for _, pointer := range []string{"", "0", "x", "1 1", "1 2 3 4 5", "1  2", "-1", "stock=1", "1 stock=", "1 stock=0", "1 stock=2 stock=3", "1 =2", "1 stock=2 3"} {
+		if generations, err := projections.ParseGenerations(pointer); err == nil {
 			t.Errorf("%q is read as %s", pointer, generations)
 		}
 	}
@@ -99,8 +99,8 @@ func TestAPointerThatNamesNoGenerationIsAnError(t *testing.T) {
 
 func TestThePointerIsWrittenAsItIsRead(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"1", "12 3", "4 3 2 1"} {
-		if generations, err := redis.ParseGenerations(text); err != nil || generations.String() != text {
+	for _, text := range []string{"1", "12 3", "4 3 2 1", "2 1 stock=3,2", "1 price=2 stock=3,1"} {
+		if generations, err := projections.ParseGenerations(text); err != nil || generations.String() != text {
 			t.Errorf("%q is read as %q, %v", text, generations, err)
 		}
 	}

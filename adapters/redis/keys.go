@@ -1,6 +1,10 @@
 package redis
 
-import "strconv"
+import (
+	"strconv"
+
+	"andes/projections"
+)
 
 // buckets is how many slots the keys of a cluster share; a multi-key command goes to each at most once.
 const buckets = 64
@@ -56,7 +60,7 @@ func bucketOf(entryKey string) int { return int(hash(entryKey) % buckets) }
 // layout makes the keys of one generation.
 type layout struct{ prefix, generation string }
 
-func (c *connection) layout(generation Generation) layout {
+func (c *connection) layout(generation projections.Generation) layout {
 	return layout{prefix: c.config.Prefix, generation: generation.String()}
 }
 

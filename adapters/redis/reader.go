@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,7 +21,7 @@ func NewReader(client *Client) *Reader { return &Reader{client: client} }
 
 // Stock implements queries.Copy.
 func (r *Reader) Stock(ctx context.Context, skus []string) (queries.Copied[queries.StockView], error) {
-	return read(ctx, r, skus, projections.StockKey, func(value string) (queries.StockView, error) {
+	return read(ctx, r, projections.Stocks.Name, skus, projections.StockKey, func(value string) (queries.StockView, error) {
 		kept, err := projections.DecodeStock(value)
 		return queries.StockView(kept), err
 	})
@@ -31,7 +30,7 @@ func (r *Reader) Stock(ctx context.Context, skus []string) (queries.Copied[queri
 // Prices implements queries.Copy.
 func (r *Reader) Prices(ctx context.Context, list string, skus []string) (queries.Copied[queries.PriceView], error) {
 	key := func(sku string) string { return projections.PriceKey(list, sku) }
-	return read(ctx, r, skus, key, func(value string) (queries.PriceView, error) {
+	return read(ctx, r, projections.Prices.Name, skus, key, func(value string) (queries.PriceView, error) {
 		kept, err := projections.DecodePrice(value)
 		return queries.PriceView(kept), err
 	})
@@ -39,7 +38,7 @@ func (r *Reader) Prices(ctx context.Context, list string, skus []string) (querie
 
 // Products implements queries.Copy.
 func (r *Reader) Products(ctx context.Context, skus []string) (queries.Copied[queries.ProductView], error) {
-	return read(ctx, r, skus, projections.ProductKey, func(value string) (queries.ProductView, error) {
+	return read(ctx, r, projections.Products.Name, skus, projections.ProductKey, func(value string) (queries.ProductView, error) {
 		kept, err := projections.DecodeProduct(value)
 		return queries.ProductView(kept), err
 	})
@@ -55,7 +54,7 @@ func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, e
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	keys, err := client.servingLayout(ctx)
+	keys, err := client.servingLayout(ctx, projections.Sources.Name)
 	if err != nil {
 		return time.Time{}, false, err
 	}
@@ -67,7 +66,7 @@ func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, e
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("redis: read the watermark of %s: %w", feed, err)
 	}
-	value, there := valueOf(text)
+	value, there := projections.ValueOf(text)
 	if !there {
 		return time.Time{}, true, nil
 	}
@@ -79,7 +78,7 @@ func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, e
 }
 
 // read gets and decodes the SKUs' entries. A value that can't be decoded is as good as not there.
-func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku string) string, decode func(value string) (V, error)) (queries.Copied[V], error) {
+func read[V any](ctx context.Context, r *Reader, model string, skus []string, key func(sku string) string, decode func(value string) (V, error)) (queries.Copied[V], error) {
 	copied := queries.Copied[V]{Found: make(map[string]V, len(skus))}
 	if len(skus) == 0 {
 		return copied, nil
@@ -88,7 +87,7 @@ func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku str
 	if err != nil {
 		return copied, err
 	}
-	keys, err := client.servingLayout(ctx)
+	keys, err := client.servingLayout(ctx, model)
 	if err != nil {
 		return copied, err
 	}
@@ -101,7 +100,7 @@ func read[V any](ctx context.Context, r *Reader, skus []string, key func(sku str
 			copied.Lacking = append(copied.Lacking, skus[i])
 			return
 		}
-		value, there := valueOf(text)
+		value, there := projections.ValueOf(text)
 		if !there {
 			return
 		}
@@ -173,10 +172,4 @@ func (c *connection) group(n, bound int, entry func(i int) (key string, bytes in
 		}
 	}
 	return groups
-}
-
-// valueOf parts a kept text; there is false for what is known not to be there.
-func valueOf(text string) (value string, there bool) {
-	_, value, there = strings.Cut(text, " ")
-	return value, there
 }

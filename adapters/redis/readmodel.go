@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +74,7 @@ type ReadModel struct {
 	config  ReadModelConfig
 	set     *projections.Set
 	metrics *modelMetrics
-	known   atomic.Pointer[Generations] // as last seen; each write compares it with the pointer
+	known   atomic.Pointer[projections.Generations] // as last seen; each write compares it with the pointer
 }
 
 // NewReadModel checks the configuration and gives a writer on the client.
@@ -90,7 +89,7 @@ func NewReadModel(client *Client, config ReadModelConfig) (*ReadModel, error) {
 		return nil, fmt.Errorf("redis: metrics of the read model: %w", err)
 	}
 	m := &ReadModel{client: client, config: config, set: set, metrics: metrics}
-	m.known.Store(&firstGenerations)
+	m.known.Store(&projections.FirstGenerations)
 	return m, nil
 }
 
@@ -119,12 +118,12 @@ func (m *ReadModel) Apply(ctx context.Context, entries []projections.Entry) erro
 	entries = m.latest(ctx, entries)
 	known := *m.known.Load()
 	for range maxPointerChanges {
-		current, err := m.write(ctx, known.All(), entries, true)
+		current, err := m.write(ctx, lots(known, entries), true)
 		if err != nil {
 			m.metrics.failed.Inc()
 			return err
 		}
-		if current.equal(known) {
+		if current.Equal(known) {
 			return nil
 		}
 		m.known.Store(&current)
@@ -135,11 +134,11 @@ func (m *ReadModel) Apply(ctx context.Context, entries []projections.Entry) erro
 }
 
 // ApplyTo writes the entries to one generation, whatever the pointer names. A rebuild uses it.
-func (m *ReadModel) ApplyTo(ctx context.Context, generation Generation, entries []projections.Entry) error {
+func (m *ReadModel) ApplyTo(ctx context.Context, generation projections.Generation, entries []projections.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	if _, err := m.write(ctx, []Generation{generation}, m.latest(ctx, entries), false); err != nil {
+	if _, err := m.write(ctx, []lot{{generation, m.latest(ctx, entries)}}, false); err != nil {
 		m.metrics.failed.Inc()
 		return err
 	}
@@ -186,8 +185,7 @@ func (m *ReadModel) ttl(entry projections.Entry) time.Duration {
 	if entry.Position == 0 {
 		return m.config.AbsentTTL
 	}
-	name, _, _ := strings.Cut(entry.Key, ":")
-	ttl, own := m.config.TTLs[name]
+	ttl, own := m.config.TTLs[projections.ModelOf(entry.Key)]
 	if !own {
 		ttl = m.config.DefaultTTL
 	}

@@ -20,6 +20,10 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run roles of the platform."`
 	Migrate migrateCmd `cmd:"" help:"Create or upgrade the database schema and the Kafka topics."`
 	Doctor  doctorCmd  `cmd:"" help:"Tell what is missing to run, and how to get it."`
+	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"Look at what consumers gave up, send it back or let it go."`
+	Audit   auditCmd   `cmd:"" help:"List what operators did, newest first."`
+
+	Projections projectionsCmd `cmd:"" help:"Look at the read models, rebuild, verify and roll them back."`
 }
 
 // gcPercent lets the heap grow to five times what is live before it is collected. What is live is small

@@ -21,7 +21,7 @@ const (
 // What the layers are made of.
 var (
 	model   = []string{"eventstore", "commands/*"}
-	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling"}, model...)
+	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters"}, model...)
 	product = append([]string{"adapters/*", own}, core...)
 )
 
@@ -35,6 +35,8 @@ var layers = []layer{
 	{"queries", model},
 	{"sagas", model},
 	{"polling", model},
+	{"rebuild", append([]string{"projections"}, model...)},
+	{"deadletters", []string{"eventstore"}},
 	{"catalogue", []string{"eventstore", "commands", "sagas"}},
 	{"adapters/*", append([]string{own}, core...)},
 	{"cmd/andes", product},

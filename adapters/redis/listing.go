@@ -1,0 +1,204 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"andes/projections"
+)
+
+// Lists of keys are read and dropped in bounded steps, so that the server answers others in between.
+const (
+	// keysPerScan is how many keys a server looks at in one step.
+	keysPerScan    = 1000
+	maxKeysPerDrop = 500
+	// sampledKeys are looked at to estimate how many keys there are of each kind.
+	sampledKeys = 20_000
+)
+
+// Each implements rebuild.Copy. While the table of keys grows, a key may be given twice.
+func (m *ReadModel) Each(ctx context.Context, generation projections.Generation, models []string, take func(keys []string) error) error {
+	live, err := m.client.connection()
+	if err != nil {
+		return err
+	}
+	return live.scan(ctx, live.pattern(generation.String()+":*"), func(_ rueidis.Client, full []string) error {
+		return take(live.entryKeys(generation, models, full))
+	})
+}
+
+// Drop implements rebuild.Copy. What a writer that has not heard of the drop yet writes afterwards goes by
+// its time to live.
+func (m *ReadModel) Drop(ctx context.Context, generation projections.Generation, models []string) (int64, error) {
+	live, err := m.client.connection()
+	if err != nil {
+		return 0, err
+	}
+	dropped := int64(0)
+	err = live.scan(ctx, live.pattern(generation.String()+":*"), func(node rueidis.Client, full []string) error {
+		keys := live.entryKeys(generation, models, full)
+		n, err := live.unlink(ctx, generation, keys)
+		dropped += n
+		return err
+	})
+	if err != nil {
+		return dropped, fmt.Errorf("redis: drop generation %s: %w", generation, err)
+	}
+	return dropped, nil
+}
+
+func (c *connection) unlink(ctx context.Context, generation projections.Generation, entryKeys []string) (int64, error) {
+	keys := c.layout(generation)
+	groups := c.group(len(entryKeys), maxKeysPerDrop, func(i int) (string, int) { return entryKeys[i], 0 })
+	unlinked := int64(0)
+	for _, members := range groups {
+		full := make([]string, len(members))
+		for n, i := range members {
+			full[n] = keys.key(entryKeys[i])
+		}
+		n, err := c.Do(ctx, c.B().Unlink().Key(full...).Build()).AsInt64()
+		if err != nil {
+			return unlinked, err
+		}
+		unlinked += n
+	}
+	return unlinked, nil
+}
+
+// globMarks are what a pattern reads as something else than itself.
+var globMarks = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// pattern matches the keys of all buckets with this rest.
+func (c *connection) pattern(rest string) string {
+	return globMarks.Replace(c.config.Prefix) + "{*}" + rest
+}
+
+// scan gives the keys of every server that match, page by page.
+func (c *connection) scan(ctx context.Context, pattern string, take func(node rueidis.Client, keys []string) error) error {
+	nodes, err := c.masters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		for cursor := uint64(0); ; {
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(keysPerScan).Build()).AsScanEntry()
+			if err != nil {
+				return fmt.Errorf("redis: list keys: %w", err)
+			}
+			if err := take(node, page.Elements); err != nil {
+				return err
+			}
+			if cursor = page.Cursor; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// masters are the servers that hold keys; a replica would give them a second time.
+func (c *connection) masters(ctx context.Context) ([]rueidis.Client, error) {
+	if !c.clustered {
+		return []rueidis.Client{c.Client}, nil
+	}
+	var masters []rueidis.Client
+	for _, node := range c.Nodes() {
+		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+		if err != nil {
+			return nil, fmt.Errorf("redis: ask a node for its role: %w", err)
+		}
+		if len(role) > 0 {
+			if name, _ := role[0].ToString(); name == "master" {
+				masters = append(masters, node)
+			}
+		}
+	}
+	return masters, nil
+}
+
+// entryKeys takes the entries' keys of some read models out of full keys.
+func (c *connection) entryKeys(generation projections.Generation, models, full []string) []string {
+	keys := make([]string, 0, len(full))
+	for _, key := range full {
+		of, entryKey, ours := c.parse(key)
+		if ours && of == generation && slices.Contains(models, projections.ModelOf(entryKey)) {
+			keys = append(keys, entryKey)
+		}
+	}
+	return keys
+}
+
+// parse is the inverse of layout.key.
+func (c *connection) parse(key string) (projections.Generation, string, bool) {
+	rest, ours := strings.CutPrefix(key, c.config.Prefix+"{")
+	_, rest, tagged := strings.Cut(rest, "}")
+	number, entryKey, found := strings.Cut(rest, ":")
+	generation, err := strconv.ParseInt(number, 10, 64)
+	return projections.Generation(generation), entryKey, ours && tagged && found && err == nil
+}
+
+// Census implements rebuild.Copy. Beyond some thousand keys it is an estimate from a sample.
+func (m *ReadModel) Census(ctx context.Context) (map[projections.Generation]map[string]int64, error) {
+	live, err := m.client.connection()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := live.masters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	census := map[projections.Generation]map[string]int64{}
+	for _, node := range nodes {
+		if err := live.sample(ctx, node, census); err != nil {
+			return nil, err
+		}
+	}
+	return census, nil
+}
+
+// sample counts the keys of one server. The order of a scan is that of hashes, so its beginning is a
+// sample of the whole.
+func (c *connection) sample(ctx context.Context, node rueidis.Client, census map[projections.Generation]map[string]int64) error {
+	size, err := node.Do(ctx, node.B().Dbsize().Build()).AsInt64()
+	if err != nil {
+		return fmt.Errorf("redis: count keys: %w", err)
+	}
+	seen := int64(0)
+	counts := map[projections.Generation]map[string]int64{}
+	for cursor := uint64(0); ; {
+		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Count(keysPerScan).Build()).AsScanEntry()
+		if err != nil {
+			return fmt.Errorf("redis: list keys: %w", err)
+		}
+		for _, key := range page.Elements {
+			seen++
+			if generation, entryKey, ours := c.parse(key); ours {
+				if counts[generation] == nil {
+					counts[generation] = map[string]int64{}
+				}
+				counts[generation][projections.ModelOf(entryKey)]++
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			size = seen // all of them were counted
+			break
+		}
+		if seen >= sampledKeys {
+			break
+		}
+	}
+	for generation, models := range counts {
+		if census[generation] == nil {
+			census[generation] = map[string]int64{}
+		}
+		for model, n := range models {
+			census[generation][model] += n * size / seen
+		}
+	}
+	return nil
+}

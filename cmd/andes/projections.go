@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"andes/adapters/kafka"
+	"andes/adapters/postgres"
+	"andes/adapters/redis"
+	"andes/catalogue"
+	"andes/projections"
+	"andes/rebuild"
+)
+
+// projectionsCmd is what operators do with the read models.
+type projectionsCmd struct {
+	Status   projectionsStatus   `cmd:"" help:"Generations, what is in them, and how far the projector is behind."`
+	Rebuild  projectionsRebuild  `cmd:"" help:"Build read models anew while the old ones serve, then switch. Goes on with a run that was stopped or killed."`
+	Verify   projectionsVerify   `cmd:"" help:"Compare every key with PostgreSQL and name those that differ; exit 1 if there are any."`
+	Rollback projectionsRollback `cmd:"" help:"Go back to the generation that served before the last rebuild."`
+}
+
+// output is how an answer is printed.
+type output struct {
+	Output string `help:"table or json." enum:"table,json" default:"table"`
+}
+
+// signed says who does something and why, for the audit log.
+type signed struct {
+	Actor  string `help:"Who you are, for the audit log; the user by default." env:"ANDES_ACTOR"`
+	Reason string `help:"Why, for the audit log."`
+}
+
+func (s signed) actor() string {
+	if s.Actor != "" {
+		return s.Actor
+	}
+	if who, err := user.Current(); err == nil && who.Username != "" {
+		return who.Username
+	}
+	return "unknown"
+}
+
+// workshop is what the commands work with. It needs neither executor nor roles.
+type workshop struct {
+	db        *postgres.DB
+	redis     *redis.Client
+	model     *redis.ReadModel
+	reader    *kafka.StateReader // nil: Kafka is not needed, or away
+	noReader  error              // why
+	set       *projections.Set
+	rebuilder *rebuild.Rebuilder
+}
+
+// openWorkshop connects to the services. Without Kafka only what needs it fails.
+func openWorkshop(ctx context.Context, s *settings, logger *slog.Logger, adjust func(*rebuild.Config)) (*workshop, error) {
+	if err := s.required("postgres_url", "redis_addrs", "kafka_brokers"); err != nil {
+		return nil, err
+	}
+	registry, err := catalogue.Registry()
+	if err != nil {
+		return nil, err
+	}
+	w := &workshop{}
+	if w.set, err = projections.NewSet(projections.All()...); err != nil {
+		return nil, err
+	}
+	if w.db, err = postgres.Open(ctx, s.postgres(), registry); err != nil {
+		return nil, err
+	}
+	if err := w.openRest(ctx, s, logger, adjust); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *workshop) openRest(ctx context.Context, s *settings, logger *slog.Logger, adjust func(*rebuild.Config)) (err error) {
+	if w.redis, err = redis.Open(ctx, redis.Config{Addrs: list(s.RedisAddrs), Prefix: s.RedisPrefix, WriteTimeout: workshopWriteTimeout}); err != nil {
+		return err
+	}
+	modelConfig := redis.DefaultReadModelConfig()
+	modelConfig.Logger = logger
+	if w.model, err = redis.NewReadModel(w.redis, modelConfig); err != nil {
+		return err
+	}
+	sources := map[string]rebuild.Source{
+		rebuild.FromStates: postgres.StateSource{DB: w.db},
+		rebuild.FromEvents: postgres.StateSource{DB: w.db, Events: true},
+	}
+	w.reader, w.noReader = kafka.NewStateReader(ctx, kafka.StateReaderConfig{
+		Cluster: kafka.Cluster{Brokers: list(s.KafkaBrokers), ClientID: "andes-projections"},
+		Names:   kafka.Topics{Prefix: s.KafkaPrefix}, Group: projectorName, Logger: logger,
+	})
+	sources[rebuild.FromTopics] = w.reader
+	if w.noReader != nil {
+		sources[rebuild.FromTopics] = awaySource{w.noReader}
+	}
+	config := rebuild.Config{
+		Set: w.set, Copy: w.model, States: w.db, Ledger: postgres.Rebuilds{DB: w.db}, Sources: sources, Now: time.Now, Logger: logger,
+	}
+	adjust(&config)
+	w.rebuilder, err = rebuild.New(config)
+	return err
+}
+
+// workshopWriteTimeout is longer than that of the roles: a busy Redis holds nobody up here.
+const workshopWriteTimeout = 10 * time.Second
+
+func (w *workshop) close() {
+	if w.reader != nil {
+		w.reader.Close()
+	}
+	if w.redis != nil {
+		w.redis.Close()
+	}
+	if w.db != nil {
+		w.db.Close()
+	}
+}
+
+// awaySource stands for topics that can't be reached.
+type awaySource struct{ err error }
+
+func (a awaySource) Parts(context.Context, []string) ([]rebuild.Part, error) { return nil, a.err }
+
+func (a awaySource) Extend(context.Context, []rebuild.Part) ([]rebuild.Part, error) {
+	return nil, a.err
+}
+
+func (a awaySource) Read(context.Context, rebuild.Part, func(context.Context, rebuild.Batch) error) error {
+	return a.err
+}
+
+// background has a long job step back behind whoever serves on the same machine.
+const background = 10
+
+// projectionsRebuild builds a generation.
+type projectionsRebuild struct {
+	Models  []string `arg:"" optional:"" help:"Read models: stock, price, product, source; all by default."`
+	From    string   `help:"What to build from: topics, the state rows of PostgreSQL, or its events folded anew." enum:"topics,states,events," default:""`
+	Only    []string `help:"Mend the keys of these SKUs, in place, from PostgreSQL." placeholder:"SKU,…"`
+	Rate    int      `help:"Records a second at the most."`
+	Restart bool     `help:"Give up a run that is not finished."`
+	signed
+	output
+}
+
+// Run implements the command.
+func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	if c.Rate < 0 {
+		return errors.New("--rate is below zero")
+	}
+	if len(c.Only) > 0 {
+		if c.From != "" || c.Restart || c.Rate > 0 {
+			return errors.New("--only mends from PostgreSQL, in place: it goes with none of --from, --rate and --restart")
+		}
+		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, signed: c.signed, output: c.output}.Run(ctx, s, logger)
+	}
+	stepBack(background)
+	show := newShower(os.Stderr)
+	w, err := openWorkshop(ctx, s, logger, func(config *rebuild.Config) {
+		config.Report, config.Found = show.progress, show.broken
+	})
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	run, err := w.rebuilder.Rebuild(ctx, rebuild.Request{
+		Models: c.Models, Source: c.From, Rate: c.Rate, Restart: c.Restart, Actor: c.actor(), Reason: c.Reason,
+	})
+	show.end()
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	return c.print(runView(run), func() {
+		took := run.EndedAt.Sub(run.StartedAt).Round(time.Millisecond)
+		fmt.Printf("generation %s serves %s: %d records from %s in %s, verified\n", run.Generation, strings.Join(run.Models, ", "), run.Records, run.Source, took)
+		if run.Mended > 0 {
+			fmt.Printf("%d keys were not as PostgreSQL has them and were mended\n", run.Mended)
+		}
+		if run.Broken > 0 {
+			fmt.Printf("%d broken records are in the DLQ of %s\n", run.Broken, projectorName)
+		}
+	})
+}
+
+// interrupted says so plainly.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("stopped; run the same command again to go on where it was")
+	}
+	return err
+}
+
+// projectionsVerify compares.
+type projectionsVerify struct {
+	Models []string `arg:"" optional:"" help:"Read models; all by default."`
+	Only   []string `help:"Only the keys of these SKUs." placeholder:"SKU,…"`
+	Repair bool     `help:"Mend the keys that differ."`
+	signed
+	output
+}
+
+var errDiffers = errors.New("the read model differs from PostgreSQL")
+
+// Run implements the command.
+func (c projectionsVerify) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	show := newShower(os.Stderr)
+	w, err := openWorkshop(ctx, s, logger, func(config *rebuild.Config) { config.Report = show.progress })
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	report, err := w.rebuilder.Verify(ctx, rebuild.Check{Models: c.Models, Only: c.Only, Repair: c.Repair, Actor: c.actor(), Reason: c.Reason})
+	show.end()
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	if err := c.print(report, func() { printReport(os.Stdout, report) }); err != nil {
+		return err
+	}
+	switch {
+	case report.Stopped:
+		return fmt.Errorf("%w in more than %d keys: rebuild it instead", errDiffers, rebuild.DefaultDifferences)
+	case report.Differing() > 0:
+		return fmt.Errorf("%w in %d keys; --repair mends them", errDiffers, report.Differing())
+	}
+	return nil
+}
+
+// projectionsRollback goes back.
+type projectionsRollback struct {
+	Models []string `arg:"" optional:"" help:"Read models; all by default."`
+	signed
+	output
+}
+
+// Run implements the command.
+func (c projectionsRollback) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	w, err := openWorkshop(ctx, s, logger, func(*rebuild.Config) {})
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	named, err := w.rebuilder.Rollback(ctx, c.Models, c.actor(), c.Reason)
+	if err != nil {
+		return err
+	}
+	serving := map[string]projections.Generation{}
+	for _, model := range w.set.Names() {
+		serving[model] = named.Of(model).Serving
+	}
+	return c.print(map[string]any{"pointer": named.String(), "serving": serving}, func() {
+		for _, model := range w.set.Names() {
+			fmt.Printf("%s: generation %s serves\n", model, serving[model])
+		}
+	})
+}

@@ -1,0 +1,261 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"andes/eventstore"
+	"andes/projections"
+)
+
+// Check says what to compare with PostgreSQL.
+type Check struct {
+	Models     []string                                  // none: all
+	Generation func(model string) projections.Generation // nil: the serving ones
+	Only       []string                                  // SKUs; none: every key
+	Repair     bool                                      // mend what differs
+	Limit      int                                       // more differences end the check; 0: DefaultDifferences
+	Actor      string                                    // of a repair
+	Reason     string
+}
+
+// DefaultDifferences is how many keys may differ before a check gives up: rebuilding is quicker then.
+const DefaultDifferences = 10_000
+
+// Verify compares every key of the read models with the states, and names those that differ. Changes may
+// go on meanwhile: a key that differs is read again, on both sides, until both have it at one position or
+// it is plain that it does not arrive. With Repair these keys are mended, unless they change by then.
+func (r *Rebuilder) Verify(ctx context.Context, check Check) (Report, error) {
+	if _, err := r.config.Set.Only(check.Models...); err != nil {
+		return Report{}, err
+	}
+	if !check.Repair {
+		return r.check(ctx, check)
+	}
+	var report Report
+	err := r.config.Ledger.Exclusively(ctx, func(ctx context.Context) (err error) {
+		if report, err = r.check(ctx, check); err != nil || report.Mended() == 0 {
+			return err
+		}
+		target := strings.Join(append(check.Models, check.Only...), ",")
+		return r.record(ctx, Action{Name: "projections.repair", Actor: check.Actor, Reason: check.Reason, Target: target, Count: report.Mended(), At: r.config.Now()})
+	})
+	return report, err
+}
+
+func (r *Rebuilder) check(ctx context.Context, check Check) (Report, error) {
+	if len(check.Models) == 0 {
+		check.Models = r.config.Set.Names()
+	}
+	setDefault(&check.Limit, DefaultDifferences)
+	if check.Generation == nil {
+		named, err := r.config.Copy.Generations(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		check.Generation = func(model string) projections.Generation { return named.Of(model).Serving }
+	}
+	var report Report
+	for _, name := range check.Models {
+		model, _ := r.config.Set.Projection(name)
+		c := &comparison{
+			Rebuilder: r, check: check, model: model, generation: check.Generation(name), report: &report,
+			found: ModelReport{Model: name, Generation: check.Generation(name)}, present: new(cells), meter: newMeter(r.config.Now, 0), told: r.config.Now(),
+		}
+		err := c.run(ctx)
+		c.found.Digest = fmt.Sprintf("%016x", c.digest)
+		report.Models = append(report.Models, c.found)
+		if errors.Is(err, errEnough) {
+			return report, nil
+		}
+		if err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// comparison is the check of one read model.
+type comparison struct {
+	*Rebuilder
+	check      Check
+	model      projections.Projection
+	generation projections.Generation
+	report     *Report
+
+	mu       sync.Mutex // guards what is below while batches are compared side by side
+	found    ModelReport
+	digest   uint64
+	present  *cells    // of the keys that the read model has, as far as PostgreSQL knows them
+	suspects []suspect // differed when they were first seen
+	meter    meter
+	told     time.Time // when the progress was last reported
+}
+
+// suspect is a key that has to be read again.
+type suspect struct {
+	stream   eventstore.Stream
+	key      string
+	seen     int64 // PostgreSQL's position then
+	present  bool  // counted among those that the read model has
+	compared bool  // counted in the digest, if it was right
+}
+
+const (
+	// comparers work side by side: one waits for Redis while another computes.
+	comparers = 2
+	// maxSuspects bounds what waits to be read again.
+	maxSuspects = 5000
+	// maxAsked bounds one question to Redis and PostgreSQL.
+	maxAsked = 500
+)
+
+func (c *comparison) run(ctx context.Context) error {
+	if len(c.check.Only) > 0 {
+		return c.runOnly(ctx)
+	}
+	comparing, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	batches := make(chan []eventstore.StateRecord)
+	var workers sync.WaitGroup
+	for range comparers {
+		workers.Go(func() {
+			for batch := range batches {
+				if err := c.compare(comparing, batch); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	err := c.config.States.EachState(comparing, c.model.Category, func(batch []eventstore.StateRecord) error {
+		select {
+		case batches <- batch:
+			return nil
+		case <-comparing.Done():
+			return context.Cause(comparing)
+		}
+	})
+	close(batches)
+	workers.Wait()
+	if cause := context.Cause(comparing); cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.settle(ctx); err != nil {
+		return err
+	}
+	if err := c.extras(ctx); err != nil {
+		return err
+	}
+	return c.settle(ctx)
+}
+
+// runOnly compares the keys of some SKUs, those that PostgreSQL does not know among them.
+func (c *comparison) runOnly(ctx context.Context) error {
+	records, err := c.config.States.StatesOfSKUs(ctx, c.model.Category, c.check.Only)
+	if err != nil {
+		return err
+	}
+	for len(records) > 0 {
+		n := min(len(records), maxAsked)
+		if err := c.compare(ctx, records[:n]); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	for _, sku := range c.check.Only {
+		c.suspect(eventstore.Stream{Category: c.model.Category, Key: sku})
+	}
+	return c.settle(ctx)
+}
+
+// compare looks at a batch of states for the first time.
+func (c *comparison) compare(ctx context.Context, records []eventstore.StateRecord) error {
+	entries := make([]projections.Entry, 0, len(records))
+	keys := make([]string, 0, len(records))
+	for _, record := range records {
+		entry, err := c.model.Project(record)
+		if err != nil {
+			c.unprojectable(entry, err)
+			continue
+		}
+		entries, keys = append(entries, entry), append(keys, entry.Key)
+	}
+	kept, err := c.config.Copy.Kept(ctx, c.generation, keys)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, entry := range entries {
+		c.found.Keys++
+		if kept[i].There {
+			c.present.add(hashOf(entry.Key))
+		}
+		if agree(entry, kept[i]) {
+			c.digest += digestOf(entry)
+			continue
+		}
+		c.suspects = append(c.suspects, suspect{stream: c.streamOf(entry.Key), key: entry.Key, seen: entry.Position, present: kept[i].There})
+	}
+	c.tell()
+	if len(c.suspects) >= maxSuspects {
+		return c.settleLocked(ctx)
+	}
+	return nil
+}
+
+func (c *comparison) streamOf(key string) eventstore.Stream {
+	return eventstore.Stream{Category: c.model.Category, Key: strings.TrimPrefix(key, c.model.Name+":")}
+}
+
+// agree tells whether a query is answered alike from both.
+func agree(entry projections.Entry, kept Kept) bool {
+	if entry.Value != nil {
+		return kept.There && kept.Text == entry.Text()
+	}
+	_, there := projections.ValueOf(kept.Text)
+	return !kept.There || !there && projections.PositionOf(kept.Text) >= 0
+}
+
+// digestOf is an entry's part of the digest, which does not depend on their order. What is not there has
+// none: the read model may know of it or not.
+func digestOf(entry projections.Entry) uint64 {
+	if entry.Value == nil {
+		return 0
+	}
+	return mixed(hashOf(entry.Key, entry.Text()))
+}
+
+// tell reports the progress, now and then.
+func (c *comparison) tell() {
+	now := c.config.Now()
+	if now.Sub(c.told) < c.config.ReportEvery {
+		return
+	}
+	c.told = now
+	c.config.Report(Progress{
+		Phase: Verifying, Generation: c.generation, Models: []string{c.model.Name},
+		Done: c.found.Keys, PerSecond: c.meter.perSecond(c.found.Keys), Left: -1,
+	})
+}
+
+// unprojectable reports a state that no read model can be made of.
+func (c *comparison) unprojectable(entry projections.Entry, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found.Different++
+	c.name(Difference{Key: entry.Key, Kind: Different, HasPosition: -1, WantPosition: entry.Position, Fault: err.Error()})
+}
+
+func (c *comparison) name(difference Difference) {
+	if len(c.report.Differences) < MaxNamed {
+		c.report.Differences = append(c.report.Differences, difference)
+	}
+}
