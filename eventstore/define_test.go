@@ -162,7 +162,10 @@ func TestFailuresAreClassifiedByType(t *testing.T) {
 		want eventstore.Class
 	}{
 		"a plain error":              {errBug, eventstore.Transient},
-		"a store that is away":       {fmt.Errorf("x: %w", eventstore.ErrUnavailable), eventstore.Transient},
+		"a store that is away":       {fmt.Errorf("x: %w", eventstore.ErrUnavailable), eventstore.Unavailable},
+		"a store that is overloaded": {fmt.Errorf("x: %w", eventstore.ErrOverloaded), eventstore.Unavailable},
+		"marked as not now":          {fmt.Errorf("x: %w", eventstore.MarkUnavailable(errBug)), eventstore.Unavailable},
+		"permanent beats not now":    {errors.Join(eventstore.ErrUnavailable, eventstore.MarkPermanent(errBug)), eventstore.Permanent},
 		"an unknown outcome":         {eventstore.ErrOutcomeUnknown, eventstore.Transient},
 		"a timeout":                  {context.DeadlineExceeded, eventstore.Transient},
 		"a refusal":                  {fmt.Errorf("x: %w", refusal), eventstore.Permanent},

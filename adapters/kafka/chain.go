@@ -16,9 +16,6 @@ import (
 const (
 	tryBackoffMin = 50 * time.Millisecond
 	tryBackoffMax = 500 * time.Millisecond
-
-	// settleTime is what writing to a DLQ may take.
-	settleTime = 30 * time.Second
 )
 
 // errRedeliver makes the lane deliver the record again; the failure itself is logged already.
@@ -26,27 +23,31 @@ var errRedeliver = errors.New("to be delivered again")
 
 // chain is what a record passes on its way to a consumer's handler, outermost first:
 //
-//	settle      decides what becomes of a failure: DLQ, redelivery, or nothing while stopping
+//	settle      whether it is its turn; what becomes of a failure: retry topic, DLQ, redelivery, or
+//	            nothing while stopping
 //	decode      the record, and with it the correlation
-//	retry       transient failures, at once
+//	retry       transient failures, at once, with the progress of the try before
 //	timeout     of each try
 //	recover     a panic is a permanent failure
 type chain struct {
 	consumer Consumer
 	policy   Policy
+	ladder   ladder
 	registry *eventstore.Registry
-	dead     *deadLetters
+	parker   *parker
 	counters consumerCounters
 	logger   *slog.Logger
 }
 
-func newChain(cfg ConsumeConfig, consumer Consumer, dead *deadLetters, metrics consumerMetrics) *chain {
+func newChain(cfg ConsumeConfig, consumer Consumer, parker *parker, counters consumerCounters) *chain {
+	policy := consumer.Policy.withDefaults()
 	return &chain{
 		consumer: consumer,
-		policy:   consumer.Policy.withDefaults(),
+		policy:   policy,
+		ladder:   newLadder(cfg.Names, consumer.Name, policy),
 		registry: cfg.Registry,
-		dead:     dead,
-		counters: metrics.of(consumer.Name),
+		parker:   parker,
+		counters: counters,
 		logger:   cfg.Logger.With("consumer", consumer.Name),
 	}
 }
@@ -60,77 +61,32 @@ func (c *chain) handle(m *message.Message) error {
 	return c.consumer.Handle(m.Context(), delivery.record)
 }
 
-// settle is the end of every failure: the error that it returns only makes the lane deliver again.
+// settle begins and ends a record's visit: the error that it returns only makes the lane deliver again.
 func (c *chain) settle(next message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
-		ctx := m.Context()
-		_, err := next(m)
-		if err == nil {
-			c.counters.handled.Inc()
-			return nil, nil
-		}
-		delivery, found := Delivered(ctx)
+		delivery, found := Delivered(m.Context())
 		if !found {
-			return nil, fmt.Errorf("consumer %s: the message did not come through lanes: %w", c.consumer.Name, err)
+			return nil, fmt.Errorf("consumer %s: the message did not come through lanes", c.consumer.Name)
 		}
-		c.counters.failed.Inc()
-		switch class := c.classify(ctx, delivery, err); class {
-		case "":
-			return nil, context.Canceled // stopping: nothing is wrong with the record
-		case classTransient:
-			c.counters.redelivered.Inc()
-			c.log(ctx, slog.LevelWarn, "record failed and comes again", delivery, err)
-			return nil, errRedeliver
-		default:
-			return nil, c.park(ctx, delivery, class, err)
+		if its := delivery.turn(); its.verdict != proceed {
+			return nil, c.outOfTurn(m.Context(), delivery, its)
 		}
+		if delivery.parked != nil {
+			c.observeLateness(delivery)
+		}
+		if _, err := next(m); err != nil {
+			return nil, c.fail(m.Context(), delivery, err)
+		}
+		c.counters.handled.Inc()
+		delivery.done()
+		return nil, nil
 	}
 }
 
-// classify sorts a failure; "" is the shutdown. While the handler's context is done nothing counts
-// against the record.
-func (c *chain) classify(ctx context.Context, delivery *Delivery, err error) string {
-	class := eventstore.Classify(err)
-	switch {
-	case class == eventstore.Shutdown || ctx.Err() != nil:
-		return ""
-	case errors.Is(err, ErrUndecodable):
-		return classUndecodable
-	case class == eventstore.Permanent:
-		return classPermanent
+func (c *chain) observeLateness(delivery *Delivery) {
+	if late := time.Since(delivery.due); delivery.parked.class == classTransient && !delivery.due.IsZero() {
+		c.counters.late.Observe(max(0, late.Seconds()))
 	}
-	if _, broken := c.registry.Decode(delivery.record); broken != nil {
-		return classUndecodable // whatever the handler said: it will never read this one
-	}
-	return classTransient
-}
-
-// park sends the record to the DLQ; when that fails, it stays and comes again.
-func (c *chain) park(ctx context.Context, delivery *Delivery, class string, err error) error {
-	now := time.Now()
-	first := delivery.FirstFailure
-	if first.IsZero() {
-		first = now
-	}
-	writing, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	failed := c.dead.park(writing, delivery.Message, cause{
-		consumer: c.consumer.Name, class: class, err: err, attempt: delivery.Attempt, firstFailure: first, due: now,
-	})
-	if failed != nil {
-		c.log(ctx, slog.LevelError, "DLQ can't be written, the record stays", delivery, errors.Join(failed, err))
-		return errRedeliver
-	}
-	c.counters.dead.Inc()
-	c.log(ctx, slog.LevelError, "record sent to the DLQ", delivery, err)
-	return nil
-}
-
-func (c *chain) log(ctx context.Context, level slog.Level, what string, delivery *Delivery, err error) {
-	c.logger.Log(ctx, level, what,
-		"topic", delivery.Message.Topic, "partition", delivery.Message.Partition, "offset", delivery.Message.Offset,
-		"attempt", delivery.Attempt, "type", delivery.record.Type, "stream", delivery.record.Stream.String(),
-		"correlationId", delivery.record.Meta.CorrelationID, "error", err)
 }
 
 func (c *chain) decode(next message.HandlerFunc) message.HandlerFunc {
@@ -150,7 +106,7 @@ func (c *chain) decode(next message.HandlerFunc) message.HandlerFunc {
 
 func (c *chain) retry(next message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
-		_, err := next(m)
+		err := c.try(m, next)
 		if err == nil {
 			return nil, nil
 		}
@@ -161,12 +117,27 @@ func (c *chain) retry(next message.HandlerFunc) message.HandlerFunc {
 			if time.Since(began)+pause > c.policy.TriesWithin || !sleep(m.Context(), pause) {
 				break
 			}
-			if _, err = next(m); err == nil {
+			if err = c.try(m, next); err == nil {
 				return nil, nil
 			}
 		}
 		return nil, err
 	}
+}
+
+// try gives the handler the progress of the try before, and keeps what this one leaves.
+func (c *chain) try(m *message.Message, next message.HandlerFunc) error {
+	delivery, _ := Delivered(m.Context())
+	if delivery.progress != "" {
+		whole := m.Context()
+		m.SetContext(eventstore.ContextWithProgress(whole, delivery.progress))
+		defer m.SetContext(whole)
+	}
+	_, err := next(m)
+	if progress := eventstore.ProgressOf(err); progress != "" {
+		delivery.progress = progress
+	}
+	return err
 }
 
 // timeout bounds one try. The message's context is put back, so that the next try starts afresh.

@@ -85,6 +85,13 @@ func (h *headerList) addTime(name string, at time.Time) {
 	h.put(key, at.UTC().AppendFormat(text, time.RFC3339Nano), before)
 }
 
+// addParkedTime adds a time with milliseconds; none for the zero time.
+func (h *headerList) addParkedTime(name string, at time.Time) {
+	if !at.IsZero() {
+		h.add(name, at.UTC().Format(parkedTime))
+	}
+}
+
 // put takes the value from the end of the text.
 func (h *headerList) put(key, text []byte, before int) {
 	if len(text) == before {

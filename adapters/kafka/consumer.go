@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,34 +17,21 @@ import (
 
 // Consumer is a part of the platform that reacts to events.
 type Consumer struct {
-	Name   string   // names its group and its DLQ
+	Name   string   // names its group, its retry topics, its replay topic and its DLQ
 	Topics []string // full names
 	// Handle processes one event. It may see an event again, and is done with it when it returns nil.
 	// Its error's class decides what happens next: eventstore.Classify.
 	Handle func(ctx context.Context, record eventstore.Record) error
 	// Policy is how failures are retried; the zero value is DefaultPolicy.
 	Policy Policy
+	// Ordered has no record handled while an earlier one of its topic and key waits to be retried or lies
+	// in the DLQ: it is parked behind that one.
+	Ordered bool
+	// Ready blocks while the consumer must not work, because of an open breaker, say; nil: it always may.
+	// Meanwhile no try is used up and nothing is parked. It returns when ctx is done.
+	Ready func(ctx context.Context) error
 	// Lanes is how many keys of a partition are worked on at the same time; 0: 32.
 	Lanes int
-}
-
-// Policy is the ladder that a failing record climbs. The steps beyond the immediate ones go through
-// retry topics; without tiers a transient failure comes again in its lane, ever more slowly.
-type Policy struct {
-	Tries       int             // in a row, transient failures only: 3
-	TriesWithin time.Duration   // no further try starts after it: 2 s
-	Timeout     time.Duration   // of each try: 10 s
-	Tiers       []time.Duration // delays of the retry topics; none are served yet, so it must be empty
-}
-
-// DefaultPolicy is that of event consumers.
-var DefaultPolicy = Policy{Tries: 3, TriesWithin: 2 * time.Second, Timeout: 10 * time.Second}
-
-func (p Policy) withDefaults() Policy {
-	setDefault(&p.Tries, DefaultPolicy.Tries)
-	setDefault(&p.TriesWithin, DefaultPolicy.TriesWithin)
-	setDefault(&p.Timeout, DefaultPolicy.Timeout)
-	return p
 }
 
 // ConsumeConfig is what the consumers of a process share.
@@ -53,7 +41,8 @@ type ConsumeConfig struct {
 	Registry       *eventstore.Registry
 	MaxRecordBytes int           // of the topics' settings; 0: DefaultMaxRecordBytes
 	CloseGrace     time.Duration // how long handlers may go on when ctx is done; 0: 20 s
-	Redelivery     time.Duration // the longest wait before a failing record comes again; 0: 30 s
+	Redelivery     time.Duration // the longest wait before a record that was not parked comes again; 0: 30 s
+	Settled        Settled       // tells which dead letters hold nobody any longer; nil: all do
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer
 }
@@ -78,8 +67,9 @@ func (c ConsumeConfig) validate(consumers []Consumer) error {
 			faults = append(faults, fmt.Errorf("consumer %q: a name, a topic and a handler are needed", consumer.Name))
 		case seen[consumer.Name]:
 			faults = append(faults, fmt.Errorf("consumer %q is given twice", consumer.Name))
-		case len(consumer.Policy.Tiers) > 0:
-			faults = append(faults, fmt.Errorf("consumer %q: retry topics are not served", consumer.Name))
+		}
+		if err := consumer.Policy.validate(); err != nil {
+			faults = append(faults, fmt.Errorf("consumer %q: %w", consumer.Name, err))
 		}
 		seen[consumer.Name] = true
 	}
@@ -100,22 +90,21 @@ func Consume(ctx context.Context, cfg ConsumeConfig, consumers ...Consumer) erro
 	if err != nil {
 		return fmt.Errorf("consumer metrics: %w", err)
 	}
-	dead := &deadLetters{cluster: cfg.Cluster, topics: cfg.Names, registry: cfg.Registry, maxRecordBytes: cfg.MaxRecordBytes}
-	defer dead.close()
+	parker := &parker{cluster: cfg.Cluster, topics: cfg.Names, registry: cfg.Registry, maxRecordBytes: cfg.MaxRecordBytes}
+	defer parker.close()
 	router, err := message.NewRouter(message.RouterConfig{}, routerLog{cfg.Logger})
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
 	for _, consumer := range consumers {
-		lanes, err := NewLanes(LaneConfig{
-			Cluster: cfg.Cluster, Group: cfg.Names.Group(consumer.Name), Lanes: consumer.Lanes,
-			RedeliveryMax: cfg.Redelivery, CloseGrace: cfg.CloseGrace, Logger: cfg.Logger,
-		})
+		counters := metrics.of(consumer.Name)
+		links := newChain(cfg, consumer, parker, counters)
+		lanes, err := NewLanes(laneConfig(cfg, consumer, links.ladder, counters))
 		if err != nil {
 			return fmt.Errorf("consumer %s: %w", consumer.Name, err)
 		}
-		links := newChain(cfg, consumer, dead, metrics)
-		handler := router.AddConsumerHandler(consumer.Name, strings.Join(consumer.Topics, ","), lanes, links.handle)
+		topics := slices.Concat(consumer.Topics, links.ladder.tiers, []string{links.ladder.replay})
+		handler := router.AddConsumerHandler(consumer.Name, strings.Join(topics, ","), lanes, links.handle)
 		handler.AddMiddleware(links.middlewares()...)
 	}
 	// The router ends when every subscription has drained, which they do when ctx is done.
@@ -123,4 +112,19 @@ func Consume(ctx context.Context, cfg ConsumeConfig, consumers ...Consumer) erro
 		return fmt.Errorf("consume: %w", err)
 	}
 	return nil
+}
+
+func laneConfig(cfg ConsumeConfig, consumer Consumer, ladder ladder, counters consumerCounters) LaneConfig {
+	lanes := LaneConfig{
+		Cluster: cfg.Cluster, Group: cfg.Names.Group(consumer.Name), Lanes: consumer.Lanes,
+		RedeliveryMax: cfg.Redelivery, CloseGrace: cfg.CloseGrace, Ready: consumer.Ready, Logger: cfg.Logger,
+		delays: ladder.delays(),
+	}
+	if consumer.Ordered {
+		lanes.sequencing = &sequencing{
+			cluster: cfg.Cluster, consumer: consumer.Name, group: lanes.Group, origins: consumer.Topics, ladder: ladder,
+			settled: cfg.Settled, keys: counters.outstanding, logger: cfg.Logger,
+		}
+	}
+	return lanes
 }

@@ -15,12 +15,13 @@ func TestConsumeReportsEveryFaultOfItsConfiguration(t *testing.T) {
 		Consumer{Name: "saga", Topics: []string{"a"}, Handle: handle},
 		Consumer{Name: "saga", Topics: []string{"b"}, Handle: handle},
 		Consumer{Name: "empty"},
-		Consumer{Name: "tiers", Topics: []string{"c"}, Handle: handle, Policy: Policy{Tiers: []time.Duration{time.Minute}}},
+		Consumer{Name: "tiers", Topics: []string{"c"}, Handle: handle, Policy: Policy{Tiers: []time.Duration{time.Minute, time.Minute}}},
+		Consumer{Name: "for", Topics: []string{"c"}, Handle: handle, Policy: Policy{RetryFor: time.Hour}},
 	)
 	if err == nil {
 		t.Fatal("a faulty configuration runs")
 	}
-	for _, word := range []string{"no brokers", "no registry", `"saga" is given twice`, `"empty"`, `"tiers": retry topics`} {
+	for _, word := range []string{"no brokers", "no registry", `"saga" is given twice`, `"empty"`, `"tiers": the tier 1m0s is given twice`, `"for": there is no tier`} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("no word of %s in:\n%v", word, err)
 		}

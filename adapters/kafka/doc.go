@@ -6,7 +6,6 @@
 //	                        └─► state.<category>     latest state per key, compacted
 //
 //	events, commands ──► Consume ──► Lanes ──► chain ──► Consumer.Handle
-//	                                            └─► <consumer>.dlq
 //	state ──────────────► StateFeed ──► batches for projectors
 //
 // # Delivery
@@ -14,6 +13,53 @@
 // Everything is at least once and in order per key. The relay saves its checkpoint after the acks, a
 // consumer's offset is committed up to its low-water mark only, so a crash repeats work and never skips
 // it. Whoever consumes guards itself by the stream's version or the global position.
+//
+// # The ladder
+//
+// A record that fails leaves its partition, so that it holds nobody up, and comes back:
+//
+//	origin ──fails──► retry.1m ──fails──► retry.10m ──fails──► retry.1h ──fails──► dlq
+//	   │                                                          └──► retry.1h, within Policy.RetryFor
+//	   ├──permanent, undecodable──────────────────────────────────────────────────► dlq
+//	   ├──not now (eventstore.Unavailable)──► stays, and costs no attempt
+//	   └──the partition is being given up───► stays, for whoever reads it next
+//
+//	dlq ──an operator──► replay ──► handled at once; if it fails, retry.1m again
+//
+// The topics are a consumer's own, <consumer>.retry.<delay>, .replay and .dlq, and have as many partitions as
+// its origins. A parked record is the original byte for byte, in the partition of its number, with headers
+// that tell its way; only on the way to a DLQ are sensitive values taken out. All of a topic wait
+// equally long, so it is read in the order in which its records are due; those that wait are held in
+// memory, up to a bound, and the topic is read on as they leave. Waiting holds neither what is due nor a
+// rebalance nor a stop.
+//
+// # Order over retries
+//
+// Of a consumer that is Ordered, a record is outstanding from when it is parked until it is handled, or until an
+// operator settled it in the DLQ. Partitions are shared by range, so one member owns the partition of a number
+// of all its topics, and knows what is outstanding in it (sequence). Of each origin topic and key:
+//
+//	                  ┌───────────── waits: none before it is outstanding ─────────────┐
+//	arrives ──► first ┤                                                                ▼
+//	            │     └─ handled ──► the next one is first                       handled, done
+//	            └► behind: parked where the first one is, without being tried. In memory it is held until the
+//	               first one is done, and then handled at once; when the first one moves on, it follows;
+//	               when that one lands in the DLQ, it follows there, as class "behind"
+//
+// When partitions are assigned, what is outstanding is found out anew: retry topics and replay from the
+// committed offset on, the DLQ from its start, less what is settled. A record is always written to its next
+// place before the offset of the last one is committed, so each is found at least once; of several copies the
+// newest counts, and the others are dropped when they are read. A record that comes from its origin again,
+// because a crash came before the commit, is recognised by its origin offset and dropped too.
+//
+// # A member that was cut off
+//
+// One that is paused or partitioned for longer than its session, and does not know it yet, can still do three
+// things. It can run a handler to its end: that is a repeat, as after a crash. It can write a copy to a
+// retry topic: an ordered consumer's new owner knows the record as unfinished, or has handled it, and drops the copy;
+// for one that is not ordered it is one more repeat. And it can write a copy to the DLQ, of a record that
+// the new owner may handle well: that letter stays until an operator settles it, and from the next assignment
+// on its key waits behind it. It can't commit an offset: the broker knows that its generation is over.
 //
 // # Order
 //

@@ -19,6 +19,7 @@ type member struct {
 	cluster Cluster
 	group   string
 	topics  []string
+	balance sarama.BalanceStrategy
 	handler sarama.ConsumerGroupHandler
 	logger  *slog.Logger
 }
@@ -27,7 +28,7 @@ type member struct {
 func (m member) run(ctx context.Context) {
 	wait := backoff{least: groupBackoffMin, most: groupBackoffMax}
 	for ctx.Err() == nil {
-		group, err := sarama.NewConsumerGroup(m.cluster.Brokers, m.group, m.cluster.groupConfig())
+		group, err := sarama.NewConsumerGroup(m.cluster.Brokers, m.group, m.cluster.groupConfig(m.balance))
 		if err != nil {
 			m.warn(ctx, "consumer group: no connection", err)
 			wait.pause(ctx)

@@ -8,8 +8,6 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/ThreeDotsLabs/watermill/message"
-
-	"andes/eventstore"
 )
 
 // abandonWait is how long a handler whose context was cancelled may take to return before its record
@@ -18,15 +16,19 @@ const abandonWait = 500 * time.Millisecond
 
 // lanePartition is one claimed partition.
 type lanePartition struct {
-	sub     *subscription
-	session sarama.ConsumerGroupSession
-	stop    <-chan struct{} // nothing is delivered any more
-	work    context.Context // of the handlers
+	sub      *subscription
+	session  sarama.ConsumerGroupSession
+	stop     <-chan struct{} // nothing is delivered any more
+	work     context.Context // of the handlers
+	sequence *sequence       // of the partition's number; nil: no order over retries
+	limit    int             // of unfinished records
 
 	mu         sync.Mutex
 	window     *lowWater
 	lanes      []lane
 	unfinished int
+	bytes      int // of the unfinished
+	closed     bool
 	workers    sync.WaitGroup
 	room       chan struct{} // told when a record finished
 }
@@ -37,49 +39,19 @@ type lane struct {
 	busy  bool
 }
 
-// Delivery is a record on its way through a lane. It is reached from the message's context.
-type Delivery struct {
-	Message      *sarama.ConsumerMessage
-	Attempt      int       // from 1; in memory only
-	FirstFailure time.Time // zero on the first attempt
-
-	record eventstore.Record
-	seq    uint64
-}
-
-// deliveryContext is the context of a message: that of the partition's work, and the delivery.
-type deliveryContext struct {
-	context.Context
-	delivery *Delivery
-}
-
-type deliveryKey struct{}
-
-// Value gives the delivery without a further context between.
-func (c *deliveryContext) Value(key any) any {
-	if key == (deliveryKey{}) {
-		return c.delivery
-	}
-	return c.Context.Value(key)
-}
-
-// Delivered gives the Kafka record behind a message that came through Lanes.
-func Delivered(ctx context.Context) (*Delivery, bool) {
-	delivery, found := ctx.Value(deliveryKey{}).(*Delivery)
-	return delivery, found
-}
-
 var laneSeed = maphash.MakeSeed()
 
-func newLanePartition(s *subscription, session sarama.ConsumerGroupSession, work context.Context) *lanePartition {
+func newLanePartition(s *subscription, session sarama.ConsumerGroupSession, work context.Context, partition int32) *lanePartition {
 	return &lanePartition{
-		sub:     s,
-		session: session,
-		stop:    session.Context().Done(),
-		work:    work,
-		window:  newLowWater(s.cfg.Window),
-		lanes:   make([]lane, s.cfg.Lanes),
-		room:    make(chan struct{}, 1),
+		sub:      s,
+		session:  session,
+		stop:     session.Context().Done(),
+		work:     work,
+		sequence: s.sequences[partition],
+		limit:    s.cfg.InFlight,
+		window:   newLowWater(s.cfg.Window),
+		lanes:    make([]lane, s.cfg.Lanes),
+		room:     make(chan struct{}, 1),
 	}
 }
 
@@ -98,21 +70,50 @@ func (p *lanePartition) read(messages <-chan *sarama.ConsumerMessage) {
 
 // admit queues the record in its lane; false while the partition is full.
 func (p *lanePartition) admit(message *sarama.ConsumerMessage) bool {
-	index := maphash.Bytes(laneSeed, message.Key) % uint64(len(p.lanes))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unfinished >= p.sub.cfg.InFlight || p.window.full() {
+	delivery := p.track(message)
+	if delivery == nil {
 		return false
 	}
+	p.queue(delivery)
+	return true
+}
+
+// take makes the record one of the unfinished, in no lane yet; nil while the partition is full.
+func (p *lanePartition) take(message *sarama.ConsumerMessage) *Delivery {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.track(message)
+}
+
+func (p *lanePartition) track(message *sarama.ConsumerMessage) *Delivery {
+	size := len(message.Value)
+	if p.unfinished >= p.limit || p.window.full() || p.unfinished > 0 && p.bytes+size > p.sub.cfg.InFlightBytes {
+		return nil
+	}
 	p.unfinished++
-	l := &p.lanes[index]
-	l.queue = append(l.queue, &Delivery{Message: message, seq: p.window.follow(message.Offset)})
+	p.bytes += size
+	return &Delivery{Message: message, partition: p, seq: p.window.follow(message.Offset)}
+}
+
+// enqueue gives a record that was taken to its lane.
+func (p *lanePartition) enqueue(delivery *Delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed { // else whoever reads the partition next has it
+		p.queue(delivery)
+	}
+}
+
+func (p *lanePartition) queue(delivery *Delivery) {
+	l := &p.lanes[maphash.Bytes(laneSeed, delivery.Message.Key)%uint64(len(p.lanes))]
+	l.queue = append(l.queue, delivery)
 	if !l.busy {
 		l.busy = true
 		p.workers.Add(1)
 		go p.serve(l)
 	}
-	return true
 }
 
 // serve delivers a lane's records one after another until it is empty or the session ends.
@@ -138,6 +139,7 @@ func (p *lanePartition) finish(l *lane, delivery *Delivery) *Delivery {
 	p.mu.Lock()
 	commit, moved := p.window.finish(delivery.seq)
 	p.unfinished--
+	p.bytes -= len(delivery.Message.Value)
 	next := pop(l)
 	p.mu.Unlock()
 	if moved {
@@ -172,6 +174,9 @@ func (p *lanePartition) deliver(delivery *Delivery) bool {
 			return false
 		default:
 		}
+		if !p.ready() {
+			return false
+		}
 		delivery.Attempt++
 		m := message.NewMessage(headerOf(delivery.Message, headerID), delivery.Message.Value)
 		m.SetContext(&deliveryContext{p.work, delivery})
@@ -183,9 +188,34 @@ func (p *lanePartition) deliver(delivery *Delivery) bool {
 		if p.acknowledged(m) {
 			return true
 		}
-		if delivery.FirstFailure.IsZero() {
+		switch {
+		case delivery.putOff:
+			delivery.putOff = false
+			delivery.Attempt--
+		case delivery.FirstFailure.IsZero():
 			delivery.FirstFailure = time.Now()
 		}
+		if !p.pause(wait.next()) {
+			return false
+		}
+	}
+}
+
+// ready waits until there may be a delivery; false when the session ended before.
+func (p *lanePartition) ready() bool {
+	if p.sub.cfg.Ready == nil {
+		return true
+	}
+	wait := backoff{least: p.sub.cfg.RedeliveryMin, most: p.sub.cfg.RedeliveryMax}
+	for {
+		err := p.sub.cfg.Ready(p.session.Context())
+		if p.session.Context().Err() != nil {
+			return false
+		}
+		if err == nil {
+			return true
+		}
+		p.sub.cfg.Logger.Warn("consumer can't tell whether it is ready", "group", p.sub.cfg.Group, "error", err)
 		if !p.pause(wait.next()) {
 			return false
 		}
@@ -224,6 +254,9 @@ func (p *lanePartition) pause(wait time.Duration) bool {
 
 // drain waits for the handlers: for the grace, and a moment more after their context was cancelled.
 func (p *lanePartition) drain(grace time.Duration, cancel context.CancelFunc) {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	timer := time.AfterFunc(grace, cancel)
 	defer timer.Stop()
 	p.workers.Wait()

@@ -18,8 +18,11 @@ type LaneConfig struct {
 	Group   string // the consumer group's full name
 	Lanes   int    // per partition: 32
 	// InFlight bounds the records of a partition that are read and not finished (1024): those being
-	// handled and those that wait behind them in their lanes.
-	InFlight int
+	// handled and those that wait behind them in their lanes. Held bounds them for a topic whose records
+	// wait until they are due (4096), and InFlightBytes for any (16 MB).
+	InFlight      int
+	Held          int
+	InFlightBytes int
 	// Window bounds how far a partition is read beyond its low-water mark (65,536 records), so how much
 	// one record that does not finish makes others repeat after a crash.
 	Window int
@@ -30,12 +33,20 @@ type LaneConfig struct {
 	// closed and when a rebalance takes the partition. Then their context is cancelled.
 	CloseGrace  time.Duration
 	RevokeGrace time.Duration
-	Logger      *slog.Logger
+	// Ready is asked before each delivery and blocks while there must be none; nil: there may always be. It
+	// returns when ctx is done, which is when the partition is given up.
+	Ready  func(ctx context.Context) error
+	Logger *slog.Logger
+
+	delays     map[string]time.Duration // topics whose records wait until they are due, with the longest wait
+	sequencing *sequencing              // nil: there is no order per key over retries
 }
 
 func (c LaneConfig) withDefaults() LaneConfig {
 	setDefault(&c.Lanes, 32)
 	setDefault(&c.InFlight, 1024)
+	setDefault(&c.Held, 4096)
+	setDefault(&c.InFlightBytes, 16<<20)
 	setDefault(&c.Window, 1<<16)
 	setDefault(&c.RedeliveryMin, 100*time.Millisecond)
 	setDefault(&c.RedeliveryMax, 30*time.Second)
@@ -52,7 +63,7 @@ func (c LaneConfig) validate() error {
 	if c.Group == "" {
 		faults = append(faults, errors.New("lanes: no consumer group"))
 	}
-	if c.Lanes < 1 || c.InFlight < 1 || c.Window < c.InFlight {
+	if c.Lanes < 1 || c.InFlight < 1 || c.Held < 1 || c.InFlightBytes < 1 || c.Window < max(c.InFlight, c.Held) {
 		faults = append(faults, errors.New("lanes: lanes and in-flight records must be positive and the window not less than them"))
 	}
 	if c.RevokeGrace >= rebalanceTimeout {
@@ -68,7 +79,8 @@ func (c LaneConfig) validate() error {
 //	                               └─► lane
 //
 // A key's records are delivered one after another, a lane that waits does not hold the others, and an
-// offset is committed only when everything before it is finished.
+// offset is committed only when everything before it is finished. Members share partitions by range, so that
+// one of them has the partition of a number of every topic.
 type Lanes struct {
 	cfg     LaneConfig
 	closing context.Context
@@ -104,7 +116,7 @@ func (l *Lanes) Subscribe(ctx context.Context, topic string) (<-chan *message.Me
 		defer cancel()
 		defer stop()
 		defer close(s.out)
-		member{l.cfg.Cluster, l.cfg.Group, topics, s, l.cfg.Logger}.run(ctx)
+		member{l.cfg.Cluster, l.cfg.Group, topics, sarama.NewBalanceStrategyRange(), s, l.cfg.Logger}.run(ctx)
 	})
 	return s.out, nil
 }
@@ -121,20 +133,40 @@ type subscription struct {
 	cfg LaneConfig
 	ctx context.Context
 	out chan *message.Message
+
+	sequences map[int32]*sequence // of the session, by partition; those that are wholly assigned
 }
 
-// Setup is of no use here.
-func (s *subscription) Setup(sarama.ConsumerGroupSession) error { return nil }
+// Setup finds out what is outstanding in the partitions of the session.
+func (s *subscription) Setup(session sarama.ConsumerGroupSession) error {
+	if s.cfg.sequencing == nil {
+		return nil
+	}
+	sequences, err := s.cfg.sequencing.begin(session.Context(), session.Claims())
+	s.sequences = sequences
+	return err
+}
 
-// Cleanup is of no use here: every claim has drained before.
-func (s *subscription) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+// Cleanup follows when every claim has drained.
+func (s *subscription) Cleanup(sarama.ConsumerGroupSession) error {
+	for _, sequence := range s.sequences {
+		sequence.end()
+	}
+	s.sequences = nil
+	return nil
+}
 
 // ConsumeClaim works on one partition until the session ends.
 func (s *subscription) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
 	defer cancel()
-	p := newLanePartition(s, session, work)
-	p.read(claim.Messages())
+	p := newLanePartition(s, session, work, claim.Partition())
+	if longest, delayed := s.cfg.delays[claim.Topic()]; delayed {
+		p.limit = s.cfg.Held
+		p.readDelayed(claim.Messages(), longest)
+	} else {
+		p.read(claim.Messages())
+	}
 	grace := s.cfg.RevokeGrace
 	if s.ctx.Err() != nil {
 		grace = s.cfg.CloseGrace

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,23 +79,55 @@ func (r *Relay) count(messages []*sarama.ProducerMessage, failing map[string]err
 
 // consumerMetrics count what became of consumed records.
 type consumerMetrics struct {
-	records *prometheus.CounterVec
+	records     *prometheus.CounterVec
+	retries     *prometheus.CounterVec
+	outstanding *prometheus.GaugeVec
+	late        *prometheus.HistogramVec
 }
 
 // consumerCounters are those of one consumer.
 type consumerCounters struct {
 	handled, failed, dead, redelivered prometheus.Counter
+	putOff, behind, dropped, discarded prometheus.Counter
+	retries                            *prometheus.CounterVec // by tier
+	outstanding                        prometheus.Gauge
+	late                               prometheus.Observer
 }
 
+// lateness is from timely to a consumer that can't keep up, in seconds.
+var lateness = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 120}
+
 func newConsumerMetrics(registerer prometheus.Registerer) (consumerMetrics, error) {
-	records, err := register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+	records, err1 := register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "andes_consumer_records_total",
-		Help: "Consumed records: handled; failed attempts; dead, sent to the DLQ; redelivered after a transient failure.",
+		Help: "Consumed records: handled; failed attempts; dead, sent to the DLQ; redelivered in the lane after a transient failure; " +
+			"put_off, because what they need is away; behind, parked behind an earlier one of their key; dropped copies; discarded by an operator.",
 	}, []string{"consumer", "outcome"}))
-	return consumerMetrics{records}, err
+	retries, err2 := register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "andes_consumer_retries_total", Help: "Records sent to a retry topic after a transient failure, by its delay.",
+	}, []string{"consumer", "tier"}))
+	outstanding, err3 := register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "andes_consumer_outstanding_keys",
+		Help: "Keys of an ordered consumer with a record that waits to be retried or lies in the DLQ, in the partitions of this process.",
+	}, []string{"consumer"}))
+	late, err4 := register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "andes_consumer_retry_late_seconds", Help: "Time from when a retry was due to its being handled.", Buckets: lateness,
+	}, []string{"consumer"}))
+	return consumerMetrics{records, retries, outstanding, late}, errors.Join(err1, err2, err3, err4)
 }
 
 func (m consumerMetrics) of(consumer string) consumerCounters {
 	counter := func(outcome string) prometheus.Counter { return m.records.WithLabelValues(consumer, outcome) }
-	return consumerCounters{counter("handled"), counter("failed"), counter("dead"), counter("redelivered")}
+	return consumerCounters{
+		handled: counter("handled"), failed: counter("failed"), dead: counter("dead"), redelivered: counter("redelivered"),
+		putOff: counter("put_off"), behind: counter("behind"), dropped: counter("dropped"), discarded: counter("discarded"),
+		retries:     m.retries.MustCurryWith(prometheus.Labels{"consumer": consumer}),
+		outstanding: m.outstanding.WithLabelValues(consumer),
+		late:        m.late.WithLabelValues(consumer),
+	}
+}
+
+// retried counts a record that was sent to the retry topic of the delay.
+func (c consumerCounters) retried(delay time.Duration) {
+	c.retries.WithLabelValues(delayName(delay)).Inc()
 }

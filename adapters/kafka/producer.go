@@ -135,7 +135,8 @@ func (p *producer) close() {
 
 // tooLarge tells that the broker or the client refused the size of a message.
 func tooLarge(err error) bool {
-	return errors.Is(err, sarama.ErrMessageSizeTooLarge) || errors.Is(err, sarama.ErrMessageSetSizeTooLarge)
+	_, byClient := errors.AsType[sarama.ConfigurationError](err)
+	return byClient || errors.Is(err, sarama.ErrMessageSizeTooLarge) || errors.Is(err, sarama.ErrMessageSetSizeTooLarge)
 }
 
 // topicFaults are answers of a broker that works, about one topic.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,9 @@ type Provision struct {
 // visibleWait is how long a broker may take to show a topic that its controller has created.
 const visibleWait = 15 * time.Second
 
+// createWait is how long the creation of topics is tried.
+const createWait = 30 * time.Second
+
 // Ensure creates the topics that are missing, with explicit settings, and returns when the brokers show
 // them. Existing ones are left as they are; Check judges them.
 func (p Provision) Ensure(ctx context.Context) error {
@@ -30,13 +34,8 @@ func (p Provision) Ensure(ctx context.Context) error {
 		return fmt.Errorf("create topics: %w", err)
 	}
 	defer func() { _ = admin.Close() }()
-	for _, topic := range p.Topics {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("create topics: %w", err)
-		}
-		if err := createTopic(admin, topic, settings); err != nil {
-			return fmt.Errorf("create topic %s: %w", topic.Name, err)
-		}
+	if err := p.create(ctx, admin, settings); err != nil {
+		return fmt.Errorf("create topics: %w", err)
 	}
 	return p.waitVisible(ctx, admin)
 }
@@ -70,20 +69,68 @@ func (p Provision) open() (sarama.ClusterAdmin, Settings, error) {
 	return admin, settings, nil
 }
 
-func createTopic(admin sarama.ClusterAdmin, topic Topic, settings Settings) error {
-	detail := &sarama.TopicDetail{
-		NumPartitions:     settings.Partitions,
-		ReplicationFactor: settings.ReplicationFactor,
-		ConfigEntries:     map[string]*string{},
+// create asks the controller for all topics at once, and again for those that it could not do at the moment.
+func (p Provision) create(ctx context.Context, admin sarama.ClusterAdmin, settings Settings) error {
+	missing := map[string]*sarama.TopicDetail{}
+	for _, topic := range p.Topics {
+		missing[topic.Name] = settings.detail(topic.Kind)
 	}
-	for name, value := range settings.entries(topic.Kind) {
+	ctx, cancel := context.WithTimeout(ctx, createWait)
+	defer cancel()
+	wait := backoff{least: 50 * time.Millisecond, most: time.Second}
+	for {
+		err := createAll(admin, missing)
+		if err == nil {
+			return nil
+		}
+		if !passing(err) || !wait.pause(ctx) {
+			return err
+		}
+	}
+}
+
+// createAll leaves those in missing that are not there afterwards.
+func createAll(admin sarama.ClusterAdmin, missing map[string]*sarama.TopicDetail) error {
+	controller, err := admin.Controller()
+	if err != nil {
+		return err
+	}
+	response, err := controller.CreateTopics(sarama.NewCreateTopicsRequest(protocolVersion, missing, adminTimeout, false))
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for name := range missing {
+		result, told := response.TopicErrors[name]
+		switch {
+		case !told:
+			faults = append(faults, fmt.Errorf("topic %s: %w", name, sarama.ErrIncompleteResponse))
+		case result.Err == sarama.ErrNoError, result.Err == sarama.ErrTopicAlreadyExists:
+			delete(missing, name)
+		default:
+			faults = append(faults, fmt.Errorf("topic %s: %w", name, result))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// passing tells that another attempt may go better: the controller moved, or was busy.
+func passing(err error) bool {
+	for _, code := range []sarama.KError{sarama.ErrNotController, sarama.ErrRequestTimedOut, sarama.ErrBrokerNotAvailable} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return errors.Is(err, io.EOF)
+}
+
+// detail is how a topic of the kind is created.
+func (s Settings) detail(kind Kind) *sarama.TopicDetail {
+	detail := &sarama.TopicDetail{NumPartitions: s.Partitions, ReplicationFactor: s.ReplicationFactor, ConfigEntries: map[string]*string{}}
+	for name, value := range s.entries(kind) {
 		detail.ConfigEntries[name] = &value
 	}
-	err := admin.CreateTopic(topic.Name, detail, false)
-	if errors.Is(err, sarama.ErrTopicAlreadyExists) {
-		return nil
-	}
-	return err
+	return detail
 }
 
 // Check compares the topics with their settings and reports every one that is missing or that could

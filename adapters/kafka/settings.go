@@ -13,10 +13,10 @@ const (
 	// MinDeadLetterRetention is how long a failed message stays reprocessable at the least.
 	MinDeadLetterRetention = 14 * day
 
-	// DefaultMaxRecordBytes is the greatest record of every topic but the DLQs, which take a little
-	// more: the headers that say why it failed.
+	// DefaultMaxRecordBytes is the greatest record of every topic but retry topics and DLQs, which take a
+	// little more: the headers that say why it failed.
 	DefaultMaxRecordBytes = 1 << 20
-	deadLetterHeadroom    = 64 << 10
+	parkingHeadroom       = 64 << 10
 
 	forever = "-1"
 )
@@ -27,7 +27,7 @@ type Settings struct {
 	ReplicationFactor   int16         // 1, for development; 3 in production
 	MinInSyncReplicas   int           // 1, for development; 2 in production
 	Retention           time.Duration // of events and commands, 30 days
-	DeadLetterRetention time.Duration // 30 days
+	DeadLetterRetention time.Duration // of retry topics and DLQs, 30 days
 	MaxRecordBytes      int           // DefaultMaxRecordBytes
 	// Compaction leaves a state record alone for MinCompactionLag (1 min), so that who follows the
 	// topic's end sees every state, and has done its work after MaxCompactionLag (6 h), so that an
@@ -106,15 +106,15 @@ func (s Settings) entries(kind Kind) map[string]string {
 }
 
 func (s Settings) retention(kind Kind) time.Duration {
-	if kind == DeadLetterTopic {
+	if kind.parks() {
 		return s.DeadLetterRetention
 	}
 	return s.Retention
 }
 
 func (s Settings) maxBytes(kind Kind) int {
-	if kind == DeadLetterTopic {
-		return s.MaxRecordBytes + deadLetterHeadroom
+	if kind.parks() {
+		return s.MaxRecordBytes + parkingHeadroom
 	}
 	return s.MaxRecordBytes
 }

@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"andes/eventstore"
 )
@@ -122,9 +124,13 @@ func scanState(row interface{ Scan(...any) error }) (eventstore.StateRecord, err
 	return state, err
 }
 
+// unavailable marks a failed read, unless what was asked for can't be asked: text with a NUL, say.
 func unavailable(err error) error {
 	if err == nil {
 		return nil
+	}
+	if fault, told := errors.AsType[*pgconn.PgError](err); told && fault.Code[:2] == "22" {
+		return err
 	}
 	return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,8 +22,7 @@ import (
 // Bounds of a delivery.
 const (
 	maxAnswerBytes = 4 << 10
-	maxRetryAfter  = 10 * time.Second // a partner that asks for a longer pause gets it from the retry topics
-	jitter         = 0.2
+	maxRetryAfter  = time.Hour // an endpoint that asks for a longer pause gets this one
 )
 
 // delivery is one event on its way to one subscription.
@@ -47,12 +45,12 @@ func deliveryID(eventID, subscriptionID string) string {
 var (
 	errLeftAlone = errors.New("the endpoint keeps failing and is left alone for a while")
 	errGone      = errors.New("the endpoint is gone")
-	errLater     = errors.New("the endpoint asks for a longer pause")
+	errLater     = errors.New("the endpoint asks for a pause")
 	errSecret    = errors.New("the subscription's secret can't sign")
 	errInsecure  = errors.New("the URL is not https")
 )
 
-// deliver attempts until the partner has the event. An error is transient when it was not really tried.
+// deliver makes one attempt. Its error is permanent where another attempt would be none.
 func (s *Sender) deliver(ctx context.Context, d delivery) error {
 	result, err := s.settle(ctx, d)
 	s.metrics.deliveries.WithLabelValues(result).Inc()
@@ -72,7 +70,7 @@ func (s *Sender) settle(ctx context.Context, d delivery) (string, error) {
 		return "put_off", err
 	}
 	defer leave()
-	err = s.tryAll(ctx, d)
+	retryAfter, err := s.try(ctx, d)
 	switch {
 	case err == nil:
 		s.health.succeeded(d.to.ID)
@@ -81,40 +79,19 @@ func (s *Sender) settle(ctx context.Context, d delivery) (string, error) {
 		return "unsubscribed", s.unsubscribe(ctx, d)
 	case errors.Is(err, context.Canceled):
 		return "interrupted", err
-	case errors.Is(err, errLater):
-		return "put_off", err
+	case retryAfter > 0:
+		s.health.pauseUntil(d.to.ID, s.cfg.Now().Add(min(retryAfter, maxRetryAfter)))
+		return "put_off", fmt.Errorf("%w: %w", errLater, err)
 	}
 	s.health.failed(d.to.ID, s.cfg.Now())
-	return "failed", eventstore.MarkPermanent(err)
-}
-
-func (s *Sender) tryAll(ctx context.Context, d delivery) error {
-	for n := 0; ; n++ {
-		retryAfter, err := s.try(ctx, d, n+1)
-		final := errors.Is(err, errGone) || errors.Is(err, errSecret) || errors.Is(err, errInsecure) || errors.Is(err, errForbidden)
-		switch {
-		case err == nil || final || n >= len(s.cfg.Waits):
-			return err
-		case retryAfter > maxRetryAfter:
-			return fmt.Errorf("%w: %w", errLater, err)
-		}
-		wait := time.Duration(float64(s.cfg.Waits[n]) * (1 + jitter*(2*rand.Float64()-1)))
-		timer := time.NewTimer(max(wait, retryAfter))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			// The last attempt's error says more than that time is up, unless we are stopping.
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
-			}
-			return err
-		}
+	if errors.Is(err, errSecret) || errors.Is(err, errInsecure) || errors.Is(err, errForbidden) {
+		err = eventstore.MarkPermanent(err)
 	}
+	return "failed", err
 }
 
 // try makes one attempt, signed at its own time.
-func (s *Sender) try(ctx context.Context, d delivery, n int) (retryAfter time.Duration, err error) {
+func (s *Sender) try(ctx context.Context, d delivery) (retryAfter time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	request, err := s.request(ctx, d)
@@ -127,7 +104,7 @@ func (s *Sender) try(ctx context.Context, d delivery, n int) (retryAfter time.Du
 	s.metrics.seconds.Observe(took.Seconds())
 	s.metrics.attempts.WithLabelValues(outcome(status, err)).Inc()
 	log := s.cfg.Log.With("partner", d.to.Partner, "subscription", d.to.ID, "webhookId", d.id, "type", d.record.Type,
-		"stream", d.record.Stream.String(), "attempt", n, "status", status, "took", took, "correlationId", d.record.Meta.CorrelationID)
+		"stream", d.record.Stream.String(), "status", status, "took", took, "correlationId", d.record.Meta.CorrelationID)
 	switch {
 	case err != nil:
 		log.WarnContext(ctx, "webhook attempt failed", "error", err)

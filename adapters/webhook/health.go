@@ -17,6 +17,7 @@ type health struct {
 type endpoint struct {
 	failures int // deliveries in a row
 	until    time.Time
+	asked    time.Time // it asked to be left alone until then
 }
 
 // patience is how many deliveries in a row may fail before the endpoint is left alone.
@@ -29,6 +30,9 @@ func (h *health) mayTry(id string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e, failing := h.endpoints[id]
+	if failing && now.Before(e.asked) {
+		return false
+	}
 	if !failing || e.failures < patience {
 		return true
 	}
@@ -42,6 +46,20 @@ func (h *health) mayTry(id string, now time.Time) bool {
 func (h *health) failed(id string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	e := h.of(id)
+	e.failures++
+	e.until = now.Add(h.pause)
+}
+
+// pauseUntil obeys an endpoint that answered and asked for a pause.
+func (h *health) pauseUntil(id string, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of(id).asked = until
+}
+
+// of gives what is known of the endpoint.
+func (h *health) of(id string) *endpoint {
 	if h.endpoints == nil || len(h.endpoints) >= maxEndpoints {
 		h.endpoints = map[string]*endpoint{}
 	}
@@ -50,8 +68,7 @@ func (h *health) failed(id string, now time.Time) {
 		e = &endpoint{}
 		h.endpoints[id] = e
 	}
-	e.failures++
-	e.until = now.Add(h.pause)
+	return e
 }
 
 func (h *health) succeeded(id string) {

@@ -54,7 +54,7 @@ func delivered(t *testing.T, s *Sender, url string) error {
 	_, err := s.try(t.Context(), delivery{
 		record: eventstore.Record{Type: "order.placed"}, body: []byte(`{}`), id: "id",
 		to: subscription.State{ID: "s", Partner: "acme", URL: url, Secret: secret},
-	}, 1)
+	})
 	return err
 }
 

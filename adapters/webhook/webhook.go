@@ -2,9 +2,10 @@
 //
 //	event ──► body, once, from the event alone
 //	      ──► partner ──► its subscriptions that want the type
-//	            each: up to 4 attempts, signed anew ──2xx──► delivered
-//	                                                ──410──► subscription removed
-//	                                                ──else─► after the last one: a permanent error
+//	            each: one attempt, signed anew ──2xx──► delivered
+//	                                           ──410──► subscription removed
+//	                                           ──else─► a transient error: the retry topics bring the
+//	                                                    event again, for those that have not got it
 //
 // A delivery is made at least once, under an id that is the same each time. The body tells what the event
 // said, never what is so now, and carries neither personal data nor a token. sequence counts the events of
@@ -50,8 +51,7 @@ type Config struct {
 	Ports         []int             // that production may connect to; nil: DefaultPorts
 	Transport     http.RoundTripper // nil: one that refuses addresses of our own network, except in development
 	Timeout       time.Duration     // of one attempt; 0: DefaultTimeout
-	Waits         []time.Duration   // between the attempts; nil: DefaultWaits
-	Deadline      time.Duration     // of one event, all its attempts; 0: DefaultDeadline
+	Deadline      time.Duration     // of one event, to all its subscriptions; 0: DefaultDeadline
 	PerPartner    int               // deliveries to one partner at once; 0: DefaultPerPartner
 	PartnerWait   time.Duration     // longest wait for one of these places; 0: DefaultPartnerWait
 	LeaveAloneFor time.Duration     // an endpoint that keeps failing; 0: DefaultLeaveAloneFor
@@ -60,17 +60,14 @@ type Config struct {
 // Defaults of the sender.
 const (
 	DefaultTimeout       = 5 * time.Second
-	DefaultDeadline      = 35 * time.Second
+	DefaultDeadline      = 10 * time.Second
 	DefaultPerPartner    = 8
 	DefaultPartnerWait   = time.Second
 	DefaultLeaveAloneFor = 30 * time.Second
 )
 
-// Defaults that are lists.
-var (
-	DefaultWaits = []time.Duration{500 * time.Millisecond, 2 * time.Second, 8 * time.Second}
-	DefaultPorts = []int{443, 8443}
-)
+// DefaultPorts are those that production may connect to.
+var DefaultPorts = []int{443, 8443}
 
 // Sender delivers webhooks. It is safe for concurrent use.
 type Sender struct {
@@ -110,9 +107,6 @@ func (cfg Config) withDefaults() Config {
 	orElse(&cfg.LeaveAloneFor, DefaultLeaveAloneFor)
 	if cfg.PerPartner == 0 {
 		cfg.PerPartner = DefaultPerPartner
-	}
-	if cfg.Waits == nil {
-		cfg.Waits = DefaultWaits
 	}
 	if cfg.Ports == nil {
 		cfg.Ports = DefaultPorts
@@ -172,20 +166,29 @@ func (s *Sender) ownerOf(ctx context.Context, record eventstore.Record) (string,
 	return found.Partner, nil
 }
 
-// deliverAll delivers to all subscriptions at once, so that none waits for another. When it is repeated,
-// those that were served before are served again, under the same id.
+// deliverAll delivers at once to all subscriptions that have not got the event, so that none waits for
+// another. After a crash some may get it again, under the same id.
 func (s *Sender) deliverAll(ctx context.Context, record eventstore.Record, body []byte, to []subscription.State) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
+	served := readServed(eventstore.Progress(ctx))
 	faults := make([]error, len(to))
 	var deliveries sync.WaitGroup
 	for i, target := range to {
+		if served[target.ID] {
+			continue
+		}
 		deliveries.Go(func() {
 			faults[i] = s.deliver(ctx, delivery{record: record, body: body, to: target, id: deliveryID(record.ID, target.ID)})
 		})
 	}
 	deliveries.Wait()
-	return errors.Join(faults...)
+	for i, target := range to {
+		if faults[i] == nil {
+			served[target.ID] = true
+		}
+	}
+	return eventstore.WithProgress(combine(faults), served.text())
 }
 
 // enter takes one of the partner's places.

@@ -119,8 +119,12 @@ func (s *settings) postgres() postgres.Config {
 }
 
 func (p *platform) provision() kafka.Provision {
+	topics := append(p.topics.All(p.registry), kafka.Topic{Name: p.topics.DLQ(projectorName), Kind: kafka.DeadLetterTopic})
+	for _, c := range p.settings.consumers() {
+		topics = append(topics, p.topics.Ladder(c.name, c.policy.Tiers...)...)
+	}
 	return kafka.Provision{
-		Cluster: p.cluster, Topics: p.topics.All(p.registry, consumerNames()...),
+		Cluster: p.cluster, Topics: topics,
 		Settings: kafka.Settings{
 			Partitions: int32(p.settings.KafkaPartitions), ReplicationFactor: int16(p.settings.KafkaReplication), MinInSyncReplicas: p.settings.KafkaMinISR,
 		},

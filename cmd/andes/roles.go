@@ -49,10 +49,6 @@ const (
 	webhookName   = "webhook"
 )
 
-func consumerNames() []string {
-	return []string{projectorName, sagaName, omsName, paymentName, webhookName}
-}
-
 // Calls that a legacy system bears at once.
 const (
 	erpCalls     = 10
@@ -134,24 +130,13 @@ func (p *platform) readModel() (*redis.ReadModel, error) {
 	return model, err
 }
 
-// consuming makes a part of a consumer of events.
-func (p *platform) consuming(consumer kafka.Consumer) part {
-	config := kafka.ConsumeConfig{
-		Cluster: p.cluster, Names: p.topics, Registry: p.registry, Logger: p.logger, Metrics: p.metrics,
-		CloseGrace: p.settings.StopWait / 2,
-	}
-	return part{name: consumer.Name, stage: workers, run: func(ctx context.Context) error {
-		return kafka.Consume(ctx, config, consumer)
-	}}
-}
-
 func sagaRole(p *platform) ([]part, error) {
 	times := sagas.DefaultFulfilmentTimes
 	times.Inquiry, times.Expiry = p.settings.PaymentInquiry, p.settings.PaymentExpiry
 	manager := sagas.FulfilmentManager{Registry: p.registry, Executor: p.store, Times: times, Logger: p.logger}
 	deadlines := sagas.Deadlines{Source: p.store, Executor: p.store, Reached: manager.Reaches(), Now: time.Now, Logger: p.logger}
 	return []part{
-		p.consuming(kafka.Consumer{Name: sagaName, Topics: []string{p.topics.Events("order"), p.topics.Events("payment")}, Handle: manager.Handle}),
+		p.consuming(sagaName, manager.Handle),
 		{name: "deadlines", stage: workers, run: deadlines.Run},
 	}, nil
 }
@@ -215,7 +200,7 @@ func omsRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{p.consuming(kafka.Consumer{Name: omsName, Topics: []string{p.topics.Commands("oms")}, Handle: adapter.Handle})}, nil
+	return []part{p.consuming(omsName, adapter.Handle)}, nil
 }
 
 func paymentRole(p *platform) ([]part, error) {
@@ -227,11 +212,8 @@ func paymentRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{p.consuming(kafka.Consumer{Name: paymentName, Topics: []string{p.topics.Commands("payment")}, Handle: adapter.Handle})}, nil
+	return []part{p.consuming(paymentName, adapter.Handle)}, nil
 }
-
-// webhookTimeout is above the sender's own deadline for one event.
-const webhookTimeout = 45 * time.Second
 
 func webhookRole(p *platform) ([]part, error) {
 	sender, err := webhook.New(webhook.Config{
@@ -241,10 +223,7 @@ func webhookRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{p.consuming(kafka.Consumer{
-		Name: webhookName, Topics: []string{p.topics.Events("order"), p.topics.Events("payment")}, Handle: sender.Handle,
-		Policy: kafka.Policy{Tries: 1, Timeout: webhookTimeout}, Lanes: 64,
-	})}, nil
+	return []part{p.consuming(webhookName, sender.Handle)}, nil
 }
 
 var _ eventstore.Store = (*postgres.Store)(nil)

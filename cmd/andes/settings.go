@@ -49,11 +49,18 @@ type settings struct {
 	WMSPoll              time.Duration `koanf:"wms_poll"`
 	OMSSettle            time.Duration `koanf:"oms_settle"` // how long a POST without an answer may still be at work
 
+	RetryTiers        string        `koanf:"retry_tiers"`         // delays of the consumers' retry topics, comma-separated
+	WebhookRetryTiers string        `koanf:"webhook_retry_tiers"` // those of the partners' webhooks
+	OMSRetryFor       time.Duration `koanf:"oms_retry_for"`       // no registration goes to the DLQ before
+
 	PaymentInquiry time.Duration `koanf:"payment_inquiry"`
 	PaymentExpiry  time.Duration `koanf:"payment_expiry"`
 	AnswerTTL      time.Duration `koanf:"idempotency_ttl"`
 	StockStale     time.Duration `koanf:"stock_stale"`
 	PriceStale     time.Duration `koanf:"price_stale"`
+
+	OpsURL   string `koanf:"ops_url"`   // for the command line: where the ops API is
+	OpsToken string `koanf:"ops_token"` // and its bearer token
 
 	StartWait time.Duration `koanf:"start_wait"` // for services at start
 	StopWait  time.Duration `koanf:"stop_wait"`  // for each stage at stop
@@ -72,6 +79,7 @@ func defaultSettings() settings {
 		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
 		OIDCAudience: "andes", OIDCAlg: "RS256",
 		ERPPoll: 2 * time.Second, WMSPoll: time.Second, OMSSettle: 30 * time.Second,
+		RetryTiers: "1m,10m,1h", WebhookRetryTiers: "10s,1m,5m,30m,1h,3h,6h,12h", OMSRetryFor: 24 * time.Hour,
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
 		StartWait: 30 * time.Second, StopWait: 20 * time.Second,
@@ -121,6 +129,11 @@ func (s *settings) check() error {
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
 	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
 	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
+	for name, tiers := range map[string]string{"retry_tiers": s.RetryTiers, "webhook_retry_tiers": s.WebhookRetryTiers} {
+		delays, err := durations(tiers)
+		complain(err != nil || len(delays) == 0, name, "is no comma-separated list of delays, as 1m,10m,1h")
+	}
+	complain(s.OMSRetryFor <= 0, "oms_retry_for", "must be above zero")
 	complain(s.PaymentInquiry <= 0 || s.PaymentExpiry <= 0, "payment_expiry", "and payment_inquiry must be above zero")
 	complain(s.Env == production && s.OIDCIssuer == "", "oidc_issuer", "is needed in production")
 	complain(s.OIDCIssuer != "" && s.OIDCJWKS == "", "oidc_jwks", "is needed with an issuer")
@@ -161,4 +174,17 @@ func list(commaSeparated string) []string {
 		}
 	}
 	return items
+}
+
+// durations reads a comma-separated list.
+func durations(commaSeparated string) ([]time.Duration, error) {
+	var all []time.Duration
+	for _, item := range list(commaSeparated) {
+		duration, err := time.ParseDuration(item)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, duration)
+	}
+	return all, nil
 }

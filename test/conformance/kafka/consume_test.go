@@ -284,6 +284,7 @@ func headersAreReplaced(t *testing.T, env *kafkatest.Env) {
 
 func dlqUnavailable(t *testing.T, env *kafkatest.Env) {
 	ensure(t, env, kafka.Settings{Partitions: 1}) // no DLQ
+	env.Ensure(t, []kafka.Topic{{Name: env.Topics.Replay(consumerName), Kind: kafka.RetryTopic}}, kafka.Settings{Partitions: 1})
 	produceEvents(t, env, placedEvent("before", 1), placedEvent("bad", 1), placedEvent("after", 1))
 	got := &recorder{}
 	consume(t, env, func(_ context.Context, record eventstore.Record) error {

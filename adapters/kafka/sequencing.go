@@ -1,0 +1,329 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+)
+
+// Settled tells which dead letters operators are done with.
+type Settled interface {
+	// Settled gives the offsets of the consumer's dead letters, by partition of its DLQ, that are no longer
+	// outstanding for certain: a record that was sent back is in the replay topic by then.
+	Settled(ctx context.Context, consumer string) (map[int32][]int64, error)
+}
+
+// sequencing finds out what is outstanding when partitions are assigned.
+type sequencing struct {
+	cluster  Cluster
+	consumer string
+	group    string
+	origins  []string
+	ladder   ladder
+	settled  Settled // nil: nothing is settled
+	keys     prometheus.Gauge
+	logger   *slog.Logger
+}
+
+const (
+	// findOutIdle is how long the reading may come to nothing before it is given up and begun again.
+	findOutIdle = 30 * time.Second
+	// findOutWait is short: whoever stops reading waits for the fetch that is under way.
+	findOutWait = 20 * time.Millisecond
+)
+
+// topics are all that the consumer reads.
+func (q *sequencing) topics() []string { return append(slices.Clone(q.origins), q.parkedTopics()...) }
+
+// parkedTopics are read from the committed offset on.
+func (q *sequencing) parkedTopics() []string {
+	return append(slices.Clone(q.ladder.tiers), q.ladder.replay)
+}
+
+// owned gives the partitions of which every topic is assigned to this member. Only there it knows all that
+// is outstanding.
+func (q *sequencing) owned(claims map[string][]int32) (whole, broken []int32) {
+	count := map[int32]int{}
+	for _, topic := range q.topics() {
+		for _, partition := range claims[topic] {
+			count[partition]++
+		}
+	}
+	for _, partition := range slices.Sorted(maps.Keys(count)) {
+		if count[partition] == len(q.topics()) {
+			whole = append(whole, partition)
+		} else {
+			broken = append(broken, partition)
+		}
+	}
+	return whole, broken
+}
+
+// begin gives the sequences of a session. Nobody else writes for these partitions any more, except a member
+// that was cut off and does not know it yet.
+func (q *sequencing) begin(ctx context.Context, claims map[string][]int32) (map[int32]*sequence, error) {
+	whole, broken := q.owned(claims)
+	if len(broken) > 0 {
+		q.logger.ErrorContext(ctx, "order per key is not kept over retries: the topics of a partition are not all assigned to one member",
+			"consumer", q.consumer, "partitions", broken)
+	}
+	sequences := map[int32]*sequence{}
+	if len(whole) == 0 {
+		return sequences, nil
+	}
+	began := time.Now()
+	config := q.cluster.config()
+	config.Consumer.Return.Errors = true
+	config.Consumer.MaxWaitTime = findOutWait
+	client, err := sarama.NewClient(q.cluster.Brokers, config)
+	if err != nil {
+		return nil, fmt.Errorf("find out what is outstanding: %w", err)
+	}
+	defer func() { _ = client.Close() }()
+	found, err := q.findOut(ctx, client, whole)
+	if err != nil {
+		return nil, fmt.Errorf("find out what is outstanding: %w", err)
+	}
+	total := 0
+	for _, partition := range whole {
+		s := newSequence(partition, q.ladder.replay, q.ladder.dlq, q.keys)
+		for _, c := range found[partition] {
+			s.add(c.keyed, c.outstanding)
+		}
+		total += len(s.lines)
+		sequences[partition] = s
+	}
+	q.logger.InfoContext(ctx, "partitions assigned", "consumer", q.consumer, "partitions", whole, "outstandingKeys", total, "took", time.Since(began))
+	return sequences, nil
+}
+
+// letter names a dead letter.
+type letter struct {
+	partition int32
+	offset    int64
+}
+
+func (q *sequencing) settledLetters(ctx context.Context) (map[letter]bool, error) {
+	settled := map[letter]bool{}
+	if q.settled == nil {
+		return settled, nil
+	}
+	told, err := q.settled.Settled(ctx, q.consumer)
+	for partition, offsets := range told {
+		for _, offset := range offsets {
+			settled[letter{partition, offset}] = true
+		}
+	}
+	return settled, err
+}
+
+// parkedCopy is a parked record as it was found.
+type parkedCopy struct {
+	partition int32 // of its origin
+	keyed
+	outstanding
+	written time.Time
+}
+
+// findOut reads, for each partition, the copies that are outstanding, the newest of a record last. The order
+// of its looks makes sure that a record on its way is seen at one place at least: it is written to the next
+// one before its offset is committed, and to replay before it is settled.
+func (q *sequencing) findOut(ctx context.Context, client sarama.Client, partitions []int32) (map[int32][]parkedCopy, error) {
+	settled, err := q.settledLetters(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("settled dead letters: %w", err)
+	}
+	letters, err := client.Partitions(q.ladder.dlq)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.ladder.dlq, err)
+	}
+	ranges, err := q.ranges(client, partitions, int32(len(letters)))
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := sarama.NewConsumerFromClient(client)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = consumer.Close() }()
+	copies := make([][]parkedCopy, len(ranges))
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(maxParallelReads)
+	for i, r := range ranges {
+		reading.Go(func() error {
+			return r.read(ctx, consumer, func(message *sarama.ConsumerMessage) {
+				if c, outstanding := q.copyOf(message, settled); outstanding {
+					copies[i] = append(copies[i], c)
+				}
+			})
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return nil, err
+	}
+	found := map[int32][]parkedCopy{}
+	for _, c := range slices.Concat(copies...) {
+		found[c.partition] = append(found[c.partition], c)
+	}
+	for _, list := range found {
+		slices.SortStableFunc(list, func(a, b parkedCopy) int { return a.written.Compare(b.written) })
+	}
+	return found, nil
+}
+
+// maxParallelReads bounds the partitions that are read at once.
+const maxParallelReads = 16
+
+// copyOf makes a copy of what was read, unless it is settled. A retry topic's record of another partition has
+// no order that this one could keep; the DLQ may have fewer partitions.
+func (q *sequencing) copyOf(message *sarama.ConsumerMessage, settled map[letter]bool) (parkedCopy, bool) {
+	j, ours := readJourney(message)
+	dead := message.Topic == q.ladder.dlq
+	if !ours || j.discard || message.Key == nil || dead && settled[letter{message.Partition, message.Offset}] || !dead && j.partition != message.Partition {
+		return parkedCopy{}, false
+	}
+	return parkedCopy{
+		partition:   j.partition,
+		keyed:       keyed{j.topic, string(message.Key)},
+		outstanding: outstanding{offset: j.offset, at: j.at.UnixMilli(), topic: message.Topic, position: message.Offset},
+		written:     message.Timestamp,
+	}, true
+}
+
+// span is what has to be read of a topic's partition.
+type span struct {
+	topic     string
+	partition int32
+	from, to  int64 // to is the end that was seen
+}
+
+// ranges asks for the committed offsets first and for the ends afterwards.
+func (q *sequencing) ranges(client sarama.Client, partitions []int32, letters int32) ([]span, error) {
+	parked := map[string][]int32{}
+	for _, topic := range q.parkedTopics() {
+		parked[topic] = partitions
+	}
+	committed, err := committedOffsets(client, q.group, parked)
+	if err != nil {
+		return nil, fmt.Errorf("committed offsets: %w", err)
+	}
+	var spans []span
+	for _, partition := range partitions {
+		for _, topic := range q.parkedTopics() {
+			spans = append(spans, span{topic: topic, partition: partition, from: committed(topic, partition)})
+		}
+		if dead := (span{topic: q.ladder.dlq, partition: partition % letters, from: -1}); !slices.Contains(spans, dead) {
+			spans = append(spans, dead)
+		}
+	}
+	oldest, err := offsetsAt(client, spans, sarama.OffsetOldest)
+	if err != nil {
+		return nil, fmt.Errorf("oldest offsets: %w", err)
+	}
+	newest, err := offsetsAt(client, spans, sarama.OffsetNewest)
+	if err != nil {
+		return nil, fmt.Errorf("newest offsets: %w", err)
+	}
+	filled := spans[:0]
+	for i, s := range spans {
+		s.from, s.to = max(s.from, oldest[i]), newest[i]
+		if s.from < s.to {
+			filled = append(filled, s)
+		}
+	}
+	return filled, nil
+}
+
+// committedOffsets gives the group's offsets; -1 for none.
+func committedOffsets(client sarama.Client, group string, of map[string][]int32) (func(topic string, partition int32) int64, error) {
+	coordinator, err := client.Coordinator(group)
+	if err != nil {
+		return nil, err
+	}
+	response, err := coordinator.FetchOffset(sarama.NewOffsetFetchRequest(protocolVersion, group, of))
+	if err != nil {
+		return nil, err
+	}
+	if fault := response.GroupError(); !errors.Is(fault, sarama.ErrNoError) {
+		return nil, fault
+	}
+	for topic, partitions := range of {
+		for _, partition := range partitions {
+			if block := response.GetBlock(topic, partition); block == nil || block.Err != sarama.ErrNoError {
+				return nil, fmt.Errorf("%s/%d is not told", topic, partition)
+			}
+		}
+	}
+	return func(topic string, partition int32) int64 { return response.GetBlock(topic, partition).Offset }, nil
+}
+
+// offsetsAt asks each broker once.
+func offsetsAt(client sarama.Client, spans []span, at int64) ([]int64, error) {
+	requests := map[int32]*sarama.OffsetRequest{}
+	leaders := make([]*sarama.Broker, len(spans))
+	for i, s := range spans {
+		leader, err := client.Leader(s.topic, s.partition)
+		if err != nil {
+			return nil, fmt.Errorf("%s/%d: %w", s.topic, s.partition, err)
+		}
+		leaders[i] = leader
+		if requests[leader.ID()] == nil {
+			requests[leader.ID()] = sarama.NewOffsetRequest(protocolVersion)
+		}
+		requests[leader.ID()].AddBlock(s.topic, s.partition, at, 1)
+	}
+	responses := map[int32]*sarama.OffsetResponse{}
+	offsets := make([]int64, len(spans))
+	for i, s := range spans {
+		id := leaders[i].ID()
+		if responses[id] == nil {
+			response, err := leaders[i].GetAvailableOffsets(requests[id])
+			if err != nil {
+				return nil, err
+			}
+			responses[id] = response
+		}
+		block := responses[id].GetBlock(s.topic, s.partition)
+		if block == nil || block.Err != sarama.ErrNoError || len(block.Offsets) != 1 {
+			return nil, fmt.Errorf("%s/%d is not told", s.topic, s.partition)
+		}
+		offsets[i] = block.Offsets[0]
+	}
+	return offsets, nil
+}
+
+// read hands over the records up to the end that was seen. Nobody writes to these topics in transactions, so
+// the last offset is that of a record.
+func (s span) read(ctx context.Context, consumer sarama.Consumer, each func(*sarama.ConsumerMessage)) error {
+	claim, err := consumer.ConsumePartition(s.topic, s.partition, s.from)
+	if err != nil {
+		return fmt.Errorf("read %s/%d: %w", s.topic, s.partition, err)
+	}
+	defer func() { _ = claim.Close() }()
+	idle := time.NewTimer(findOutIdle)
+	defer idle.Stop()
+	for {
+		select {
+		case message := <-claim.Messages():
+			each(message)
+			if message.Offset >= s.to-1 {
+				return nil
+			}
+			idle.Reset(findOutIdle)
+		case err := <-claim.Errors():
+			return fmt.Errorf("read %s/%d: %w", s.topic, s.partition, err)
+		case <-idle.C:
+			return fmt.Errorf("read %s/%d: nothing comes before offset %d", s.topic, s.partition, s.to)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
