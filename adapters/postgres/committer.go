@@ -30,6 +30,8 @@ func (c *committer) run(ctx context.Context) {
 			c.executor.turn.Unlock()
 			continue
 		}
+		landed := make(chan struct{})
+		c.executor.flight = flight{len(jobs), landed}
 		// A batch in hand is finished even when the process is told to stop.
 		released := false
 		c.commitAll(context.WithoutCancel(ctx), jobs, func() {
@@ -38,6 +40,7 @@ func (c *committer) run(ctx context.Context) {
 				c.executor.turn.Unlock()
 			}
 		})
+		close(landed)
 	}
 }
 

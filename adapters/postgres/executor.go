@@ -44,6 +44,7 @@ type Executor struct {
 	config ExecutorConfig
 	queue  chan *job
 	turn   sync.Mutex // held by the committer that collects and has not sent its writes yet
+	flight flight     // the batch that was sent last; guarded by turn
 
 	mu       sync.Mutex
 	inFlight map[eventstore.IdempotencyKey][32]byte
@@ -151,7 +152,15 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 }
 
-// collect waits for a request and takes what else is there.
+// flight is a batch on its way.
+type flight struct {
+	size   int
+	landed chan struct{} // closed when it is committed; nil before the first flight
+}
+
+// collect waits for a request and takes what else is there. While another batch is on its way it goes on
+// collecting until it has as many as that one, or that one has landed: a smaller batch would wait for the
+// lock all the same, and its commit costs as much as a large one's.
 func (e *Executor) collect(ctx context.Context) []*job {
 	var jobs []*job
 	select {
@@ -159,6 +168,14 @@ func (e *Executor) collect(ctx context.Context) []*job {
 		return nil
 	case j := <-e.queue:
 		jobs = append(jobs, j)
+	}
+	for under := e.flight; under.landed != nil && len(jobs) < min(under.size, e.config.MaxBatch); {
+		select {
+		case j := <-e.queue:
+			jobs = append(jobs, j)
+		case <-under.landed:
+			under.size = 0
+		}
 	}
 	runtime.Gosched() // lets callers that are about to ask get in, without a timer
 	for len(jobs) < e.config.MaxBatch {
