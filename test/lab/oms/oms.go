@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,7 +59,8 @@ type Warehouse interface {
 // Knobs are the registry's settings.
 type Knobs struct {
 	sim.Faults
-	Dedupe bool `json:"dedupe"` // answer 409 to a second POST of a reference
+	Dedupe     bool   `json:"dedupe"`     // answer 409 to a second POST of a reference
+	UnknownSKU string `json:"unknownSku"` // is missing from the OMS's own catalogue: an order of it gets 422
 }
 
 // Config of one registry.
@@ -131,6 +133,10 @@ func (s *Sim) post(w http.ResponseWriter, r *http.Request) {
 	sum, err := check(order)
 	if err != nil {
 		sim.Refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	if unknown := s.Knobs().UnknownSKU; unknown != "" && slices.ContainsFunc(order.Lines, func(l Line) bool { return l.SKU == unknown }) {
+		sim.Refuse(w, http.StatusUnprocessableEntity, "no such article: %s", unknown)
 		return
 	}
 	reg, err := s.register(order, sum)

@@ -143,6 +143,15 @@ func TestBadOrdersAreRefused(t *testing.T) {
 	})
 }
 
+func TestAnOrderOfAnArticleThatTheOMSLacksIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *oms.Sim, w *warehouse) {
+		labtest.Do[any](t, s.Handler(), http.MethodPut, "/_lab/knobs", `{"unknownSku":"B"}`, http.StatusOK)
+		post(t, s, order, http.StatusUnprocessableEntity)
+		labtest.Do[any](t, s.Handler(), http.MethodPut, "/_lab/knobs", `{"unknownSku":""}`, http.StatusOK)
+		post(t, s, order, http.StatusCreated)
+	})
+}
+
 func TestAWarehouseThatIsShutGetsTheOrderLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *oms.Sim, w *warehouse) {
 		w.shut = true
