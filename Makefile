@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint build demo bench-write bench-orders bench-stream doctor clean
+.PHONY: help run stop status services test lint build demo drill bench-write bench-orders bench-stream doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ build: ## bin/andes and bin/andes-lab
 demo: build ## replay days of real orders against the platform (DAY=2010-12-01 DAYS=7 SPEED=1500)
 	@scripts/platform start
 	@scripts/platform exec bin/andes-lab demo $(if $(DAY),--day $(DAY)) $(if $(DAYS),--days $(DAYS)) $(if $(SPEED),--speed $(SPEED))
+
+drill: build ## an operator's bad day on the running platform: DLQ, replay, a lost read model
+	@scripts/platform start >/dev/null
+	@scripts/platform exec bin/andes-lab drill
 
 bench-write: ## the event store beside plain transactions and pgbench (ARGS="-duration 10s -only append,hot,gaps")
 	@scripts/with-services bench go run ./test/bench/write $(ARGS)

@@ -17,6 +17,7 @@ type cli struct {
 	Sim     simCmd     `cmd:"" help:"Run the ERP, WMS, OMS, payment gateway and a partner's webhook receiver until interrupted."`
 	Knobs   knobsCmd   `cmd:"" help:"Show a simulator's knobs, or turn some: andes-lab knobs erp latencyMs=300 outage=false"`
 	Demo    demoCmd    `cmd:"" help:"Sell real trading days through the partner API and check what came of it."`
+	Drill   drillCmd   `cmd:"" help:"Break things on the running platform and mend them as an operator does."`
 	Stats   statsCmd   `cmd:"" help:"Show a simulator's counters."`
 	Welcome welcomeCmd `cmd:"" help:"Set a partner up, wait for the first sync and print what to try."`
 	Reset   resetCmd   `cmd:"" help:"Set a simulator's counters to zero; what it knows stays."`
