@@ -30,6 +30,10 @@ var (
 	readStream      = statement("read_stream")
 	statesOf        = statement("states_of")
 	sweepAnswers    = statement("sweep_answers")
+	logPageQuery    = statement("log_page")
+	logStreamPage   = statement("log_stream_page")
+	logCounts       = statement("log_counts")
+	logStreams      = statement("log_streams")
 )
 
 // statement reads an embedded file; that it is there is decided when the binary is built.

@@ -20,6 +20,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run roles of the platform."`
 	Migrate migrateCmd `cmd:"" help:"Create or upgrade the database schema and the Kafka topics."`
 	Doctor  doctorCmd  `cmd:"" help:"Tell what is missing to run, and how to get it."`
+	Events  eventsCmd  `cmd:"" help:"Look into the event log."`
 	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"Look at what consumers gave up, send it back or let it go."`
 	Audit   auditCmd   `cmd:"" help:"List what operators did, newest first."`
 
@@ -40,9 +41,11 @@ func main() {
 
 func run() int {
 	var line cli
-	parser := kong.Must(&line, kong.Name("andes"), kong.Description("Event-sourced CQRS between sales channels and slow systems."), kong.UsageOnError(), kong.Vars{"roles": roleNames(roles)})
+	parser := newParser(&line)
 	parsed, err := parser.Parse(os.Args[1:])
-	parser.FatalIfErrorf(err)
+	if err != nil {
+		return fail(fmt.Errorf("%w (andes --help tells the commands, andes COMMAND --help their flags)", err))
+	}
 	settings, err := loadSettings(line.Config)
 	if err != nil {
 		return fail(err)
@@ -58,6 +61,10 @@ func run() int {
 		return fail(err)
 	}
 	return 0
+}
+
+func newParser(line *cli) *kong.Kong {
+	return kong.Must(line, kong.Name("andes"), kong.Description("Event-sourced CQRS between sales channels and slow systems."), kong.Vars{"roles": roleNames(roles)})
 }
 
 // fail says in one line what is wrong.
