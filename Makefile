@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint build demo drill bench-write bench-orders bench-stream doctor clean
+.PHONY: help run stop status services test lint check-alerts build demo drill bench-write bench-orders bench-stream doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,11 @@ services: ## start PostgreSQL, Redis and Kafka only, and print their settings
 test: ## all tests against real services of their own (PKG=./eventstore/... RUN=TestName to narrow)
 	@scripts/test
 
-lint: ## gofmt, go vet, staticcheck, shell syntax
+lint: ## gofmt, go vet, staticcheck, shell syntax, alert rules
 	@scripts/lint
+
+check-alerts: ## check the alert rules in deploy/alerts with promtool, and run their tests
+	@scripts/check-alerts
 
 build: ## bin/andes and bin/andes-lab
 	@go build -o bin/ ./cmd/andes ./cmd/andes-lab

@@ -34,6 +34,7 @@ var (
 	logStreamPage   = statement("log_stream_page")
 	logCounts       = statement("log_counts")
 	logStreams      = statement("log_streams")
+	backlog         = statement("backlog")
 )
 
 // statement reads an embedded file; that it is there is decided when the binary is built.

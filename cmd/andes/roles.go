@@ -37,7 +37,7 @@ var roles = []role{
 	{"oms", []string{"oms_url"}, omsRole},
 	{"payment", []string{"payment_url"}, paymentRole},
 	{"webhook", nil, webhookRole},
-	{"ops", nil, served},
+	{"ops", nil, watchParts},
 }
 
 // Names of the consumers: of their groups and DLQs.

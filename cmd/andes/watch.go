@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"andes/adapters/kafka"
+	"andes/adapters/postgres"
+	"andes/commands/source"
+	"andes/eventstore"
+	"andes/projections"
+)
+
+// watchParts measure what waits anywhere in the platform: in Kafka for its consumers and for operators, in
+// PostgreSQL for the relay, the OMS and the process managers, and in the legacy systems for the pollers.
+// The role ops does it, so a consumer need not run to be missed. Several instances measure the same.
+func watchParts(p *platform) ([]part, error) {
+	lag, err := kafka.NewLag(kafka.LagConfig{
+		Cluster: p.cluster, Names: p.topics, Expected: p.provision().Topics, Consumers: p.watched(),
+		Logger: p.logger, Metrics: p.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	backlog, err := newBacklogWatch(p)
+	if err != nil {
+		return nil, err
+	}
+	return []part{
+		{name: "lag", stage: workers, run: lag.Run},
+		{name: "backlog", stage: workers, run: backlog.run},
+	}, nil
+}
+
+// watched lists the consumers with what they read.
+func (p *platform) watched() []kafka.Watched {
+	projector := kafka.Watched{Name: projectorName, Projections: map[string]string{}}
+	for _, projection := range projections.All() {
+		topic := p.topics.State(projection.Category)
+		projector.Projections[projection.Name] = topic
+		if !slices.Contains(projector.Topics, topic) {
+			projector.Topics = append(projector.Topics, topic)
+		}
+	}
+	watched := []kafka.Watched{projector}
+	for _, c := range p.settings.consumers() {
+		watched = append(watched, kafka.Watched{Name: c.name, Topics: c.topics(p.topics)})
+	}
+	return watched
+}
+
+// feeds are those with a watermark.
+var feeds = []string{source.ERPProducts, source.ERPPrices, source.WMSStock, source.WMSShipments}
+
+// backlogWatch turns what waits in the database into metrics.
+type backlogWatch struct {
+	store    *postgres.Store
+	failed   func(error)
+	failing  bool
+	measured prometheus.Gauge
+	waiting  *prometheus.GaugeVec
+	seconds  *prometheus.GaugeVec
+	sources  *prometheus.GaugeVec
+}
+
+const (
+	backlogEvery = 10 * time.Second
+	backlogLimit = 5 * time.Second // for one measurement
+)
+
+func newBacklogWatch(p *platform) (*backlogWatch, error) {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	w := &backlogWatch{
+		store: p.store,
+		failed: func(err error) {
+			p.logger.Warn("backlog: can't be measured, the figures are old", "error", err.Error())
+		},
+		measured: prometheus.NewGauge(prometheus.GaugeOpts{Name: "andes_backlog_measured_timestamp_seconds", Help: "When the backlog was last measured; 0: never."}),
+		waiting:  gauge("andes_backlog_waiting", "What waits: events for the relay; orders, confirmed, for the OMS; deadlines, reached, for their process managers.", "what"),
+		seconds:  gauge("andes_backlog_seconds", "How long the oldest one has waited; 0: none does.", "what"),
+		sources:  gauge("andes_source_age_seconds", "How long ago the feed of a legacy system was last known to be in step; +Inf: never.", "feed"),
+	}
+	return w, errors.Join(p.metrics.Register(w.measured), p.metrics.Register(w.waiting), p.metrics.Register(w.seconds), p.metrics.Register(w.sources))
+}
+
+func (w *backlogWatch) run(ctx context.Context) error {
+	ticker := time.NewTicker(backlogEvery)
+	defer ticker.Stop()
+	for {
+		measuring, cancel := context.WithTimeout(ctx, backlogLimit)
+		err := w.measure(measuring)
+		cancel()
+		if err != nil && !w.failing && ctx.Err() == nil {
+			w.failed(err)
+		}
+		w.failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (w *backlogWatch) measure(ctx context.Context) error {
+	backlog, err := w.store.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	streams := make([]eventstore.Stream, len(feeds))
+	for i, feed := range feeds {
+		streams[i] = source.Aggregate.Stream(feed)
+	}
+	states, err := w.store.States(ctx, streams)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for i, feed := range feeds {
+		state, err := source.Aggregate.Decode(states[streams[i]].State)
+		if err != nil {
+			return fmt.Errorf("watermark of %s: %w", feed, err)
+		}
+		age := math.Inf(1)
+		if !state.SyncedAt.IsZero() {
+			age = max(0, now.Sub(state.SyncedAt).Seconds())
+		}
+		w.sources.WithLabelValues(feed).Set(age)
+	}
+	for what, of := range map[string]postgres.Waiting{"events": backlog.Events, "orders": backlog.Orders, "deadlines": backlog.Deadlines} {
+		w.waiting.WithLabelValues(what).Set(float64(of.Count))
+		w.seconds.WithLabelValues(what).Set(of.Oldest.Seconds())
+	}
+	w.measured.Set(float64(now.UnixMilli()) / 1000)
+	return nil
+}
