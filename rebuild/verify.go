@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -162,15 +163,19 @@ func (c *comparison) runOnly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for len(records) > 0 {
-		n := min(len(records), maxAsked)
-		if err := c.compare(ctx, records[:n]); err != nil {
+	known := make(map[string]bool, len(records))
+	for batch := range slices.Chunk(records, maxAsked) {
+		for _, record := range batch {
+			known[record.Stream.Key] = true
+		}
+		if err := c.compare(ctx, batch); err != nil {
 			return err
 		}
-		records = records[n:]
 	}
 	for _, sku := range c.check.Only {
-		c.suspect(eventstore.Stream{Category: c.model.Category, Key: sku})
+		if !known[sku] {
+			c.suspect(eventstore.Stream{Category: c.model.Category, Key: sku})
+		}
 	}
 	return c.settle(ctx)
 }
