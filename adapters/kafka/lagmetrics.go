@@ -20,7 +20,7 @@ var (
 	projectionLagSeconds = described("andes_projection_lag_seconds", "Age of the oldest state record that is not in the read model yet; 0: none.", "projection")
 	retryWaiting         = described("andes_retry_waiting_records", "Records in a retry topic.", "consumer", "tier")
 	retryLate            = described("andes_retry_late_seconds", "How long ago the first record of a retry topic was due; 0: none is.", "consumer", "tier")
-	dlqOutstanding       = described("andes_dlq_outstanding_records", "Records in a DLQ that no operator has dealt with.", "consumer")
+	dlqOutstanding       = described("andes_dlq_depth", "Records in a DLQ that no operator has dealt with.", "consumer")
 	dlqOldest            = described("andes_dlq_oldest_seconds", "How long ago the oldest outstanding record came into the DLQ; 0: none.", "consumer")
 	dlqRecords           = described("andes_dlq_records_total", "Records that ever came into a DLQ.", "consumer")
 	topicPresent         = described("andes_topic_present", "1: the topic is there. 0: it is missing.", "topic")

@@ -37,13 +37,6 @@ type eventSpan struct {
 	To   string `help:"End at this position, time or age, included." placeholder:"MOMENT"`
 }
 
-// answerFormat is how answers are printed.
-type answerFormat struct {
-	Output string `help:"table or json (one line an event)." enum:"table,json" default:"table"`
-}
-
-func (f answerFormat) json() bool { return f.Output == "json" }
-
 // eventReader is what the commands look with.
 type eventReader struct {
 	log      *postgres.Log

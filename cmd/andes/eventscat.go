@@ -19,7 +19,7 @@ type eventsCatCmd struct {
 	Stream string `help:"Only events of this stream, as in stock/10002." placeholder:"CATEGORY/KEY"`
 	Limit  int    `help:"Stop after so many events; 0: no limit."`
 	Wide   bool   `help:"Do not cut payloads in the table."`
-	answerFormat
+	output
 }
 
 // Run implements the command.
@@ -33,7 +33,7 @@ func (c eventsCatCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	out := newEventPrinter(os.Stdout, c.json(), c.Wide)
+	out := newEventPrinter(os.Stdout, c.Output == "json", c.Wide)
 	walked := walk{query: query, limit: c.Limit}
 	err = reader.walk(ctx, &walked, func(event shownEvent) (bool, error) { return true, out.print(event) })
 	return errors.Join(err, out.flush())
@@ -115,7 +115,7 @@ type eventsTailCmd struct {
 	Stream string `help:"Only events of this stream." placeholder:"CATEGORY/KEY"`
 	Lines  int    `short:"n" default:"10" help:"Start with so many of the last events."`
 	Wide   bool   `help:"Do not cut payloads in the table."`
-	answerFormat
+	output
 }
 
 const (
@@ -139,7 +139,7 @@ func (c eventsTailCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	out := newEventPrinter(os.Stdout, c.json(), c.Wide)
+	out := newEventPrinter(os.Stdout, c.Output == "json", c.Wide)
 	if err := reader.lastLines(ctx, query, c.Lines, out); err != nil {
 		return err
 	}

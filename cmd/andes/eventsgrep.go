@@ -20,7 +20,7 @@ type eventsGrepCmd struct {
 	IgnoreCase bool   `short:"i" help:"Do not tell upper case from lower case."`
 	Limit      int    `help:"Stop after so many matches; 0: no limit."`
 	Wide       bool   `help:"Do not cut payloads in the table."`
-	answerFormat
+	output
 }
 
 // Run implements the command.
@@ -42,7 +42,7 @@ func (c eventsGrepCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	out := newEventPrinter(os.Stdout, c.json(), c.Wide)
+	out := newEventPrinter(os.Stdout, c.Output == "json", c.Wide)
 	searched := walk{query: query, limit: c.Limit, progress: newScanProgress(os.Stderr, "searching", query.after, query.to)}
 	err = reader.walk(ctx, &searched, func(event shownEvent) (bool, error) {
 		meta, err := json.Marshal(event.Meta)

@@ -21,7 +21,7 @@ type eventsShowCmd struct {
 	At     string `help:"As it was at this version, time or age." placeholder:"VERSION|TIME|AGE"`
 	Last   int    `default:"50" help:"Print at most so many of its last events; the state is that of all."`
 	Wide   bool   `help:"Do not cut payloads in the table."`
-	answerFormat
+	output
 }
 
 // until is the moment of a stream that is looked at; the zero value is now.
@@ -56,7 +56,7 @@ func (c eventsShowCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	out := newEventPrinter(os.Stdout, c.json(), c.Wide)
+	out := newEventPrinter(os.Stdout, c.Output == "json", c.Wide)
 	for _, event := range shown.last.list() {
 		if err := out.print(event); err != nil {
 			return err

@@ -23,7 +23,7 @@ type eventsStatsCmd struct {
 	eventFilter
 	Bucket time.Duration `help:"Width of the spans of time; 0: chosen to give some 20 of them." placeholder:"DURATION"`
 	Top    int           `default:"10" help:"How many of the largest streams to name; 0: none, and the streams are not looked at."`
-	answerFormat
+	output
 }
 
 const (
@@ -58,7 +58,7 @@ func (c eventsStatsCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) er
 	if counted.LargestStreams, err = reader.largest(ctx, c.Category, c.Top); err != nil {
 		return err
 	}
-	if c.json() {
+	if c.Output == "json" {
 		return newEventPrinter(os.Stdout, true, true).line(counted)
 	}
 	return counted.print(os.Stdout)

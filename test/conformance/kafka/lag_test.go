@@ -168,7 +168,7 @@ func noLag(t *testing.T, env *kafkatest.Env) {
 	for name, labels := range map[string][]string{
 		"andes_consumer_lag_seconds": {"saga", "events.order"}, "andes_projection_lag_seconds": {"stock"},
 		"andes_retry_waiting_records": {"saga", "10m"}, "andes_retry_late_seconds": {"saga", "replay"},
-		"andes_dlq_outstanding_records": {"saga"}, "andes_dlq_oldest_seconds": {"saga"}, "andes_dlq_records_total": {"projector"},
+		"andes_dlq_depth": {"saga"}, "andes_dlq_oldest_seconds": {"saga"}, "andes_dlq_records_total": {"projector"},
 		"andes_lag_failures_total": nil,
 	} {
 		if got, found := w.value(t, name, labels...); !found || got != 0 {
@@ -227,17 +227,17 @@ func lagOfDLQ(t *testing.T, env *kafkatest.Env) {
 	for _, age := range []time.Duration{5 * time.Hour, 4 * time.Hour, 3 * time.Hour} {
 		w.put(t, "saga.dlq", age)
 	}
-	w.becomes(t, 3, 0, "andes_dlq_outstanding_records", "saga")
+	w.becomes(t, 3, 0, "andes_dlq_depth", "saga")
 	w.becomes(t, 5*3600, seconds, "andes_dlq_oldest_seconds", "saga")
 	w.becomes(t, 3, 0, "andes_dlq_records_total", "saga")
 	at := w.partition(t, "saga.dlq")
 	<-settled
 	settled <- map[int32][]int64{at: {2, 0, 0, 77}, 1 - at: {0}} // in any order, twice, and of records that are gone
-	w.becomes(t, 1, 0, "andes_dlq_outstanding_records", "saga")
+	w.becomes(t, 1, 0, "andes_dlq_depth", "saga")
 	w.becomes(t, 4*3600, seconds, "andes_dlq_oldest_seconds", "saga")
 	<-settled
 	settled <- map[int32][]int64{at: {0, 1, 2}}
-	w.becomes(t, 0, 0, "andes_dlq_outstanding_records", "saga")
+	w.becomes(t, 0, 0, "andes_dlq_depth", "saga")
 	w.becomes(t, 0, 0, "andes_dlq_oldest_seconds", "saga")
 	w.becomes(t, 3, 0, "andes_dlq_records_total", "saga")
 }
@@ -275,14 +275,14 @@ func lagOverHoles(t *testing.T, env *kafkatest.Env) {
 func lagWithoutKafka(t *testing.T, env *kafkatest.Env) {
 	w := watchLag(t, env, nothing)
 	w.put(t, "saga.dlq", time.Hour)
-	w.becomes(t, 1, 0, "andes_dlq_outstanding_records", "saga")
+	w.becomes(t, 1, 0, "andes_dlq_depth", "saga")
 	env.Stop(t)
 	kafkatest.Eventually(t, "a failure is counted", func() bool {
 		failures, _ := w.value(t, "andes_lag_failures_total")
 		return failures > 0
 	})
 	measured, _ := w.value(t, "andes_lag_measured_timestamp_seconds")
-	if got, _ := w.value(t, "andes_dlq_outstanding_records", "saga"); got != 1 || measured == 0 {
+	if got, _ := w.value(t, "andes_dlq_depth", "saga"); got != 1 || measured == 0 {
 		t.Errorf("%v records outstanding, measured at %v", got, measured)
 	}
 	env.Start(t)
