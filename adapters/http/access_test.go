@@ -30,7 +30,7 @@ func TestNothingIsAnsweredWithoutAValidToken(t *testing.T) {
 	e := newEdge(t)
 	events := e.events()
 	operators := slices.Clone(secured)
-	operators = append(operators, struct{ method, target, body string }{http.MethodGet, "/ops/partners/acme", ""}, struct{ method, target, body string }{http.MethodPut, "/ops/partners/acme", bodies[4].body})
+	operators = append(operators, struct{ method, target, body string }{http.MethodGet, "/ops/partners/acme", ""}, struct{ method, target, body string }{http.MethodPut, "/ops/partners/acme", bodies[len(bodies)-1].body})
 	for _, call := range operators {
 		for name, headers := range map[string][]string{
 			"no header": {"-Authorization", ""}, "empty": {"Authorization", ""}, "no token": {"Authorization", "Bearer "}, "another scheme": {"Authorization", "Basic YWNtZTo="}, "token alone": {"Authorization", "acme"}, "refused": {"Authorization", "Bearer bad"},

@@ -121,6 +121,9 @@ func (a *API) endpoints() []*endpoint {
 		list = append(list, a.partnerEndpoints()...)
 		list = append(list, a.webhookEndpoints()...)
 	}
+	if a.serves(Ops) {
+		list = append(list, a.opsEndpoints()...)
+	}
 	return list
 }
 

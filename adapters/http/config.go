@@ -23,6 +23,7 @@ type Role string
 const (
 	Query   Role = "query"   // stock, prices, products, orders
 	Command Role = "command" // orders, subscriptions, partner administration, payment webhook
+	Ops     Role = "ops"     // dead letters, the audit log
 	Health  Role = "health"  // health, metrics and docs alone: for processes that serve no partner
 )
 
@@ -73,11 +74,12 @@ type Limits struct {
 	Body           int64         // bytes of a request's body
 	ReadTimeout    time.Duration // of answering a query
 	CommandTimeout time.Duration // of executing a command
+	OpsTimeout     time.Duration // of what operators ask, who look at whole topics
 	KeyTTL         time.Duration // how long an idempotency key's answer is kept
 }
 
 // DefaultLimits are those of the specification.
-var DefaultLimits = Limits{Body: 1 << 20, ReadTimeout: 2 * time.Second, CommandTimeout: 10 * time.Second, KeyTTL: 24 * time.Hour}
+var DefaultLimits = Limits{Body: 1 << 20, ReadTimeout: 2 * time.Second, CommandTimeout: 10 * time.Second, OpsTimeout: 25 * time.Second, KeyTTL: 24 * time.Hour}
 
 // Config is all that the edge needs.
 type Config struct {
@@ -88,6 +90,7 @@ type Config struct {
 	Reader        queries.Reader                  // Query
 	Orders        queries.Orders                  // Query; with Command only, for the trace of webhooks
 	Partners      queries.Partners                // both
+	DeadLetters   DeadLetters                     // Ops
 	Thresholds    queries.Thresholds              // zero: the default ones
 	Quota         Quota                           // nil: no quotas
 	Ready         func(context.Context) Readiness // may be nil
@@ -112,7 +115,7 @@ type Config struct {
 
 func (c *Config) withDefaults() {
 	if len(c.Roles) == 0 {
-		c.Roles = []Role{Query, Command}
+		c.Roles = []Role{Query, Command, Ops}
 	}
 	if c.Thresholds == (queries.Thresholds{}) {
 		c.Thresholds = queries.DefaultThresholds
@@ -143,7 +146,7 @@ func (c *Config) validate() error {
 		}
 	}
 	for _, role := range c.Roles {
-		need(role == Query || role == Command || role == Health, "unknown role %q", role)
+		need(role == Query || role == Command || role == Ops || role == Health, "unknown role %q", role)
 	}
 	need(c.Verify != nil && c.Partners != nil, "Verify and Partners are needed")
 	need(c.Clock != nil && c.NewID != nil && c.Logger != nil, "Clock, NewID and Logger are needed")
@@ -151,7 +154,8 @@ func (c *Config) validate() error {
 	need(!c.serves(Query) || c.Reader != nil && c.Orders != nil, "the query role needs Reader and Orders")
 	need(!c.serves(Command) || c.Executor != nil && c.Subscriptions != nil, "the command role needs Executor and Subscriptions")
 	need(!c.serves(Command) || len(c.PaymentWebhookSecrets) > 0, "the command role needs a payment webhook secret")
+	need(!c.serves(Ops) || c.DeadLetters != nil, "the ops role needs DeadLetters")
 	need(c.DevIssuer == nil || c.Development, "the development issuer must not be served in production")
-	need(c.Limits.Body > 0 && c.Limits.ReadTimeout > 0 && c.Limits.CommandTimeout > 0 && c.Limits.KeyTTL > 0, "limits are positive")
+	need(c.Limits.Body > 0 && c.Limits.ReadTimeout > 0 && c.Limits.CommandTimeout > 0 && c.Limits.OpsTimeout > 0 && c.Limits.KeyTTL > 0, "limits are positive")
 	return errors.Join(faults...)
 }

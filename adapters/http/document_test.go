@@ -76,9 +76,12 @@ func TestTheDocumentListsAllRoutes(t *testing.T) {
 	slices.Sort(routes)
 	want := []string{
 		"DELETE /v1/subscriptions/{id}",
-		"GET /dev/jwks.json", "GET /docs", "GET /healthz", "GET /metrics", "GET /openapi.json", "GET /ops/partners/{id}", "GET /readyz",
+		"GET /dev/jwks.json", "GET /docs", "GET /healthz", "GET /metrics", "GET /openapi.json",
+		"GET /ops/audit", "GET /ops/dlq", "GET /ops/dlq/{consumer}/letters", "GET /ops/dlq/{consumer}/letters/{partition}/{offset}",
+		"GET /ops/partners/{id}", "GET /readyz",
 		"GET /v1/orders", "GET /v1/orders/{id}", "GET /v1/prices", "GET /v1/products/{sku}", "GET /v1/stock", "GET /v1/subscriptions",
-		"POST /dev/token", "POST /v1/orders", "POST /v1/orders/{id}/cancel", "POST /v1/payment-webhooks/generic", "POST /v1/prices/query",
+		"POST /dev/token", "POST /ops/dlq/{consumer}/letters/{partition}/{offset}/edit", "POST /ops/dlq/{consumer}/rehearsals", "POST /ops/dlq/{consumer}/runs",
+		"POST /v1/orders", "POST /v1/orders/{id}/cancel", "POST /v1/payment-webhooks/generic", "POST /v1/prices/query",
 		"POST /v1/stock/query", "POST /v1/subscriptions", "PUT /ops/partners/{id}",
 	}
 	if document.OpenAPI != "3.1.0" || !slices.Equal(routes, want) {
@@ -98,7 +101,7 @@ func TestEveryReferenceInTheDocumentLeadsSomewhere(t *testing.T) {
 }
 
 func TestARoleServesOnlyItsOwn(t *testing.T) {
-	for role, has := range map[Role][2]bool{Query: {true, false}, Command: {false, true}, Health: {false, false}} {
+	for role, has := range map[Role][2]bool{Query: {true, false}, Command: {false, true}, Ops: {false, false}, Health: {false, false}} {
 		e := newEdge(t, func(c *Config) { c.Roles = []Role{role} })
 		_, reads := e.shown().Paths["/v1/stock"]
 		_, writes := e.shown().Paths["/v1/orders"]["post"]

@@ -236,7 +236,7 @@ func newEdge(t *testing.T, change ...func(*Config)) *edge {
 	e.store = eventstore.NewMemory(registry, e.clock, newTestID)
 	e.executor, e.shelf = &faultyExecutor{Executor: e.store}, &shelf{store: e.store}
 	config := Config{
-		Executor: e.executor, Reader: e.shelf, Orders: e.shelf, Partners: e.shelf, Subscriptions: e.shelf,
+		Executor: e.executor, Reader: e.shelf, Orders: e.shelf, Partners: e.shelf, Subscriptions: e.shelf, DeadLetters: &desk{},
 		Verify: verifyTest, PaymentWebhookSecrets: []string{testSecret}, Clock: e.clock, NewID: newTestID,
 		Logger:     slog.New(slog.NewJSONHandler(e.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Registerer: e.metrics, Gatherer: e.metrics,

@@ -46,6 +46,21 @@ var bodies = []struct {
 		body: `{"url":"https://example.test/hook","types":["order.placed","order.cancelled"]}`, optional: []string{"/types/*"},
 	},
 	{
+		name: "run", method: http.MethodPost, target: "/ops/dlq/oms/runs", good: 200, headers: []string{"Authorization", asAdmin},
+		body: `{"action":"replayed","filter":{"topic":"t","class":"behind","partner":"acme","key":"k","type":"order.placed","error":"e",
+			"headers":[{"name":"n","value":"v"}],"since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00+01:00","letters":["oms/3/17"]},"limit":5,"rate":5,"reason":"r"}`,
+		optional:   []string{"/filter", "/filter/*", "/filter/headers/*", "/filter/letters/*", "/limit", "/rate", "/reason"},
+		mayBeEmpty: []string{"/filter", "/filter/headers", "/filter/letters", "/filter/headers/0/value"},
+	},
+	{
+		name: "rehearsal", method: http.MethodPost, target: "/ops/dlq/oms/rehearsals", good: 200, headers: []string{"Authorization", asAdmin},
+		body: `{"filter":{"key":"k"},"limit":5}`, optional: []string{"/filter", "/filter/key", "/limit"}, mayBeEmpty: []string{"", "/filter"},
+	},
+	{
+		name: "edit", method: http.MethodPost, target: "/ops/dlq/oms/letters/3/17/edit", good: 200, headers: []string{"Authorization", asAdmin},
+		body: `{"payload":"{}","reason":"r"}`,
+	},
+	{
 		name: "partner", method: http.MethodPut, target: "/ops/partners/new", good: 200, headers: []string{"Authorization", "Bearer ops:ops-admin"},
 		body: `{"name":"N","tier":"gold","policy":{"priceList":"retail","currency":"GBP","safetyBuffer":1,"visibleCap":10,"discounts":[
 			{"sku":"A","segment":"toys","percent":"12.5","from":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00+01:00"},{"amount":{"amount":"0.10","currency":"GBP"}}]}}`,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"andes/deadletters"
 	"andes/eventstore"
 )
 
@@ -32,10 +33,13 @@ func (a *API) describe(registry huma.Registry) *huma.OpenAPI {
 			{Name: "catalogue", Description: "Stock, prices and products as the partner's channel sees them"},
 			{Name: "orders", Description: "Placing, cancelling and reading orders"},
 			{Name: "webhooks", Description: "Subscriptions to events, and the payment gateway's own webhook"},
-			{Name: "operations", Description: "Partner administration, health and documentation"},
+			{Name: "operations", Description: "Partner administration, dead letters, health and documentation"},
 		},
 	}
 }
+
+// deadLetterTypes is the package whose types are answers as they are.
+var deadLetterTypes = reflect.TypeFor[deadletters.Page]().PkgPath()
 
 // schemaName names a component after its Go type, without the word that says it is a body.
 func schemaName(t reflect.Type, hint string) string {
@@ -43,6 +47,9 @@ func schemaName(t reflect.Type, hint string) string {
 		return "FieldProblem"
 	}
 	name := huma.DefaultSchemaNamer(t, hint)
+	if t.PkgPath() == deadLetterTypes {
+		return "DeadLetter" + name
+	}
 	if len(name) > len("Body") && name[len(name)-len("Body"):] == "Body" {
 		return name[:len(name)-len("Body")]
 	}

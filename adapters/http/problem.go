@@ -19,6 +19,7 @@ import (
 	"andes/commands/sku"
 	"andes/commands/stock"
 	"andes/commands/subscription"
+	"andes/deadletters"
 	"andes/eventstore"
 )
 
@@ -131,6 +132,22 @@ var meanings = map[eventstore.Code]meaning{
 
 	CodeSignatureInvalid: {status: 401, title: "The signature is not valid"},
 	CodeWebhookInvalid:   {status: 422, title: "The webhook's content is not valid"},
+
+	deadletters.CodeConsumerUnknown: {status: 404, title: "There is no such consumer"},
+	deadletters.CodeLetterUnknown:   {status: 404, title: "There is no such letter"},
+	deadletters.CodeTopicUnknown:    {status: 422, title: "The consumer does not read this topic"},
+	deadletters.CodeFilterInvalid:   {status: 422, title: "The filter is not valid"},
+	deadletters.CodeFilterMissing:   {status: 422, title: "It is not said which letters are meant"},
+	deadletters.CodeReasonMissing:   {status: 422, title: "A reason is needed"},
+	deadletters.CodeCursorInvalid:   {status: 422, title: "The cursor is not valid"},
+	deadletters.CodePayloadInvalid:  {status: 422, title: "The payload is not valid"},
+	deadletters.CodeLetterSettled:   {status: 409, title: "The letter is settled already"},
+	deadletters.CodeLetterForeign:   {status: 409, title: "The letter is none of ours"},
+	deadletters.CodeNotReplayable:   {status: 409, title: "The consumer takes nothing back"},
+	deadletters.CodeNotRunning:      {status: 409, title: "The consumer is not running"},
+	deadletters.CodeWouldLoop:       {status: 409, title: "The letter would come back"},
+	deadletters.CodeUnrestorable:    {status: 409, title: "Redacted fields can't be restored"},
+	deadletters.CodeNotRehearsable:  {status: 409, title: "The consumer can't be rehearsed"},
 
 	CodeRateLimited:    {status: 429, title: "The quota is used up", retryAfter: retrySoon, free: true},
 	CodeOverloaded:     {status: 503, title: "Too many requests at once", retryAfter: retrySoon, free: true},

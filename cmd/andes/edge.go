@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // newEdge makes the HTTP server of this process. Every process has one, for its health and metrics; the
 // partner API is there with the roles query and command.
-func newEdge(p *platform, chosen []role) (func(context.Context) error, error) {
+func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Context) error, error) {
 	config := httpapi.Config{
 		Roles:    []httpapi.Role{httpapi.Health},
 		Executor: p.store, Orders: p.store, Subscriptions: p.store,
@@ -27,9 +28,16 @@ func newEdge(p *platform, chosen []role) (func(context.Context) error, error) {
 	}
 	config.Limits.KeyTTL = p.settings.AnswerTTL
 	for _, r := range chosen {
-		if endpoints := httpapi.Role(r.name); endpoints == httpapi.Query || endpoints == httpapi.Command {
+		if endpoints := httpapi.Role(r.name); endpoints == httpapi.Query || endpoints == httpapi.Command || endpoints == httpapi.Ops {
 			config.Roles = append(config.Roles, endpoints)
 		}
+	}
+	if slices.Contains(config.Roles, httpapi.Ops) {
+		service, err := p.deadLetters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		config.DeadLetters = service
 	}
 	model, err := p.readModel()
 	if err != nil {

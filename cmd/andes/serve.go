@@ -40,7 +40,7 @@ func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 		parts = append(parts, made...)
 	}
 	parts = append(parts, part{name: "executor", stage: writeSide, run: p.store.Run})
-	server, err := newEdge(p, chosen)
+	server, err := newEdge(ctx, p, chosen)
 	if err != nil {
 		return err
 	}

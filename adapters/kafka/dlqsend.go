@@ -1,0 +1,147 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/IBM/sarama"
+
+	"andes/deadletters"
+	"andes/eventstore"
+)
+
+// Send implements deadletters.Log. That a letter is let go is told where somebody listens: not for a foreign
+// one, and not to a consumer without a replay topic.
+func (l *DeadLetterLog) Send(ctx context.Context, consumer string, letters []deadletters.Return) []error {
+	topic := l.config.Names.Replay(consumer)
+	partitions, err := l.partitions(topic)
+	if err != nil {
+		return failEach(letters, err)
+	}
+	messages := make([]*sarama.ProducerMessage, 0, len(letters))
+	for i, letter := range letters {
+		if letter.Discard && (letter.Letter.Foreign != "" || len(partitions) == 0) {
+			continue
+		}
+		message := returned(topic, letter)
+		message.Metadata = i
+		messages = append(messages, message)
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	out, err := l.connect()
+	if err != nil {
+		return failEach(letters, fmt.Errorf("%w: connect producer: %w", eventstore.ErrUnavailable, err))
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- out.SendMessages(messages) }()
+	select {
+	case err = <-sent:
+	case <-ctx.Done():
+		return failEach(letters, fmt.Errorf("%w: %w", errAbandoned, ctx.Err()))
+	}
+	if err == nil {
+		return nil
+	}
+	failed, some := errors.AsType[sarama.ProducerErrors](err)
+	if !some {
+		return failEach(letters, err)
+	}
+	errs := make([]error, len(letters))
+	for _, one := range failed {
+		errs[one.Msg.Metadata.(int)] = fmt.Errorf("write to %s: %w", topic, one.Err)
+	}
+	return errs
+}
+
+func failEach(letters []deadletters.Return, err error) []error {
+	errs := make([]error, len(letters))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+func (l *DeadLetterLog) connect() (sarama.SyncProducer, error) {
+	l.connecting.Lock()
+	defer l.connecting.Unlock()
+	if l.out != nil {
+		return l.out, nil
+	}
+	config := l.config.Cluster.producerConfig(l.config.MaxRecordBytes + parkingHeadroom)
+	config.Producer.Partitioner = newSamePartition
+	out, err := sarama.NewSyncProducer(l.config.Cluster.Brokers, config)
+	if err != nil {
+		return nil, err
+	}
+	l.out = out
+	return out, nil
+}
+
+// Members implements deadletters.Log.
+func (l *DeadLetterLog) Members(ctx context.Context, consumer string) (members int, replay bool, err error) {
+	partitions, err := l.partitions(l.config.Names.Replay(consumer))
+	if err != nil {
+		return 0, false, err
+	}
+	group := l.config.Names.Group(consumer)
+	err = bounded(ctx, func() error {
+		groups, err := l.admin.DescribeConsumerGroups([]string{group})
+		if err != nil {
+			return err
+		}
+		for _, described := range groups {
+			if described.Err != sarama.ErrNoError && described.Err != sarama.ErrGroupIDNotFound {
+				return described.Err
+			}
+			members += len(described.Members)
+		}
+		return nil
+	})
+	if errors.Is(err, sarama.ErrGroupIDNotFound) {
+		err = nil // it has never run
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("%w: consumer group %s: %w", eventstore.ErrUnavailable, group, err)
+	}
+	return members, len(partitions) > 0, nil
+}
+
+// Backlog implements deadletters.Log.
+func (l *DeadLetterLog) Backlog(ctx context.Context, consumer string) (int64, error) {
+	topic, group := l.config.Names.Replay(consumer), l.config.Names.Group(consumer)
+	partitions, err := l.partitions(topic)
+	if err != nil || len(partitions) == 0 {
+		return 0, err
+	}
+	var committed *sarama.OffsetFetchResponse
+	err = bounded(ctx, func() (err error) {
+		committed, err = l.admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: partitions})
+		return err
+	})
+	if err != nil && !errors.Is(err, sarama.ErrGroupIDNotFound) {
+		return 0, fmt.Errorf("%w: offsets of group %s: %w", eventstore.ErrUnavailable, group, err)
+	}
+	open := int64(0)
+	for _, partition := range partitions {
+		first, err := l.reader.offset(ctx, topic, partition, sarama.OffsetOldest)
+		if err != nil {
+			return 0, err
+		}
+		end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
+		if err != nil {
+			return 0, err
+		}
+		if committed != nil {
+			if block := committed.GetBlock(topic, partition); block != nil {
+				first = max(first, block.Offset)
+			}
+		}
+		open += max(0, end-first)
+	}
+	return open, nil
+}
+
+var _ deadletters.Log = (*DeadLetterLog)(nil)

@@ -1,0 +1,1 @@
+DELETE FROM dlq_settlements WHERE consumer = $1 AND partition = $2 AND "offset" < $3

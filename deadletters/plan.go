@@ -1,0 +1,230 @@
+package deadletters
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"slices"
+)
+
+// Actions on letters, as settlements and the audit log name them.
+const (
+	Replayed  = "replayed"
+	Discarded = "discarded"
+	Edited    = "edited"
+)
+
+// Bounds of a plan's memory. What is beyond them is left for the next run.
+const (
+	maxPlanned = 200_000
+	maxIndexed = 1_000_000
+)
+
+// entry is a letter in a plan, without what is in it.
+type entry struct {
+	place
+	size   int
+	line   uint64 // hash of its origin topic and key
+	origin int64
+	behind bool // it goes along with an earlier one of its key
+}
+
+// plan is what a run is going to send, in this order.
+type plan struct {
+	ordered bool
+	entries []entry
+	at      int             // the next one
+	lines   map[uint64]bool // of which the run sends letters, or has sent some
+	blocked map[uint64]bool // of which nothing more can be sent in this run
+	left    leftovers
+	cut     bool // the bounds were reached
+}
+
+func (p *plan) finished() bool { return p.at >= len(p.entries) }
+
+// chunk takes the next entries: of one partition, bounded in number and bytes.
+func (p *plan) chunk(most int) []entry {
+	from, bytes := p.at, 0
+	for p.at < len(p.entries) && p.at-from < most && p.entries[p.at].Partition == p.entries[from].Partition {
+		bytes += p.entries[p.at].size
+		if bytes > chunkBytes && p.at > from {
+			break
+		}
+		p.at++
+	}
+	return p.entries[from:p.at]
+}
+
+// item is an outstanding letter that is being considered.
+type item struct {
+	entry
+	isBehind bool
+	wanted   bool
+	why      Why // it is wanted but has to stay
+}
+
+// planner makes a plan.
+type planner struct {
+	*plan
+	service  *Service
+	consumer Consumer
+	job      Job
+	run      string
+	seed     maphash.Seed
+	follow   bool // only what is behind the run's own letters
+	wanted   int  // within the limit
+	indexed  int
+}
+
+// plan finds out what the job is about, up to the cutoff. With follow it is about what was parked behind
+// letters that the run has sent already.
+func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, run string, bounds []Bounds, follow bool) (*plan, error) {
+	p := &planner{
+		plan:    &plan{ordered: consumer.Ordered && job.Action != Discarded, lines: map[uint64]bool{}, blocked: map[uint64]bool{}},
+		service: s, consumer: consumer, job: job, run: run, seed: maphash.MakeSeed(), follow: follow,
+	}
+	for _, b := range bounds {
+		items, err := p.index(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		if p.ordered {
+			p.line(items)
+		}
+		p.choose(items)
+	}
+	return p.plan, nil
+}
+
+// index lists the outstanding letters of a partition.
+func (p *planner) index(ctx context.Context, b Bounds) ([]item, error) {
+	var items []item
+	keep := func(l *Letter) bool {
+		l.Value = nil
+		return true
+	}
+	err := p.service.sweep(ctx, p.consumer.Name, b, keep, func(w swept) (bool, error) {
+		partners := map[Ref]string{}
+		if p.job.Filter.Partner != "" {
+			var err error
+			if partners, err = p.service.partners(ctx, w.letters); err != nil {
+				return false, err
+			}
+		}
+		for _, l := range w.letters {
+			if settlement, settled := w.settlements[l.Offset]; settled && !settlement.Free {
+				p.settled(l, settlement)
+				continue
+			}
+			if one, relevant := p.consider(l, partners); relevant {
+				items = append(items, one)
+			}
+		}
+		p.indexed += len(w.letters)
+		p.cut = p.cut || p.indexed >= maxIndexed
+		return !p.cut, nil
+	})
+	return items, err
+}
+
+// settled notes what a settlement means for the letters behind it.
+func (p *planner) settled(l *Letter, settlement Settlement) {
+	line := maphash.String(p.seed, l.line())
+	switch {
+	case settlement.Run == p.run && settlement.Action != Discarded:
+		p.lines[line] = true
+	case !settlement.Done && l.Foreign == "":
+		p.blocked[line] = true // another run is sending it; what is behind it is that run's affair
+	}
+}
+
+// consider judges an outstanding letter.
+func (p *planner) consider(l *Letter, partners map[Ref]string) (item, bool) {
+	one := item{entry: entry{place: place{l.Partition, l.Offset}, size: l.Size, origin: l.Origin.Offset}, isBehind: l.Class == Behind}
+	one.line = maphash.String(p.seed, l.line())
+	one.wanted = !p.follow && p.job.Filter.matches(l) && (p.job.Filter.Partner == "" || partners[l.Ref] == p.job.Filter.Partner)
+	if p.job.Action == Discarded {
+		return one, one.wanted
+	}
+	switch {
+	case l.Foreign != "":
+		one.why = WhyForeign
+		one.line = 0
+	case l.Replays >= p.service.MaxReplays && !p.job.Force:
+		one.why = WhyReturned
+	}
+	return one, one.wanted || p.ordered && l.Foreign == ""
+}
+
+// line puts the letters of each key into the order of their origins, in the places that they have.
+func (p *planner) line(items []item) {
+	byLine := map[uint64][]int{}
+	for i := range items {
+		byLine[items[i].line] = append(byLine[items[i].line], i)
+	}
+	for line, places := range byLine {
+		if line == 0 || len(places) == 1 && !items[places[0]].isBehind {
+			continue
+		}
+		same := make([]item, len(places))
+		for i, at := range places {
+			same[i] = items[at]
+		}
+		slices.SortStableFunc(same, func(a, b item) int { return cmp.Or(cmp.Compare(a.origin, b.origin), cmp.Compare(a.Offset, b.Offset)) })
+		p.hold(same)
+		for i, at := range places {
+			items[at] = same[i]
+		}
+	}
+}
+
+// heldBy says why a letter has to wait: for one that stays, or for one that another run is sending.
+var heldBy = map[bool]Why{false: WhyHeld, true: WhyBusy}
+
+// hold decides for the outstanding letters of one key, in their order, which go along with an earlier one and
+// which have to wait for one that stays.
+func (p *planner) hold(same []item) {
+	goes, stays := p.lines[same[0].line], p.blocked[same[0].line]
+	for i := range same {
+		one := &same[i]
+		switch {
+		case stays:
+			if one.wanted && one.why == "" {
+				one.why = heldBy[p.blocked[one.line]]
+			}
+		case one.isBehind && goes && one.why == "":
+			one.behind, one.wanted = true, true
+		case !one.wanted || one.why != "":
+			stays = true
+		default:
+			goes = true
+		}
+	}
+}
+
+// choose takes the items that go into the plan, within its limits.
+func (p *planner) choose(items []item) {
+	taken, dropped := map[uint64]bool{}, map[uint64]bool{}
+	for _, one := range items {
+		ref := Ref{p.consumer.Name, one.Partition, one.Offset}
+		switch {
+		case !one.wanted:
+		case one.why != "":
+			p.left.add(one.why, ref)
+		case len(p.entries) >= maxPlanned:
+			p.cut = true
+			return
+		case one.behind && !dropped[one.line] && (taken[one.line] || p.lines[one.line]):
+			p.entries = append(p.entries, one.entry)
+		case one.behind, p.job.Limit > 0 && p.wanted >= p.job.Limit:
+			dropped[one.line] = p.ordered
+		case !dropped[one.line]:
+			p.wanted++
+			taken[one.line] = p.ordered
+			p.entries = append(p.entries, one.entry)
+		}
+	}
+	for line := range taken {
+		p.lines[line] = true
+	}
+}

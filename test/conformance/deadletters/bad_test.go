@@ -1,0 +1,152 @@
+package deadletters_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/IBM/sarama"
+	"github.com/google/uuid"
+
+	"andes/deadletters"
+	"andes/test/kafkatest"
+)
+
+var badTrials = []trial{
+	{"an unknown consumer, topic, class and letter are told", unknownIsTold},
+	{"a run needs a filter, and a consumer that runs", runsAreAdmitted},
+	{"foreign records are shown, kept, and can be discarded", foreignRecords},
+	{"a letter that can't be read or restored stays", staysWhatCantBeSent},
+	{"a DLQ that retention emptied is told", retentionEmpties},
+}
+
+func unknownIsTold(t *testing.T, w *world) {
+	_, err := w.desk.List(t.Context(), deadletters.Query{Consumer: "nobody"})
+	refusedWith(t, err, deadletters.CodeConsumerUnknown, "nobody", consumer)
+	_, err = w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Filter: deadletters.Filter{Topic: "elsewhere"}})
+	refusedWith(t, err, deadletters.CodeTopicUnknown, "elsewhere", w.topic())
+	_, err = w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Filter: deadletters.Filter{Class: "odd"}})
+	refusedWith(t, err, deadletters.CodeFilterInvalid, "odd", "permanent")
+	_, err = w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Cursor: "??"})
+	refusedWith(t, err, deadletters.CodeCursorInvalid)
+	for _, ref := range []deadletters.Ref{{Consumer: consumer, Offset: 99}, {Consumer: consumer, Partition: 99}} {
+		_, err = w.desk.Show(t.Context(), ref)
+		refusedWith(t, err, deadletters.CodeLetterUnknown, ref.String())
+	}
+	_, err = w.run(w.desk, deadletters.Job{Action: deadletters.Replayed, All: true, Cursor: "eyJydW4iOiIifQ"})
+	refusedWith(t, err, deadletters.CodeCursorInvalid)
+}
+
+func runsAreAdmitted(t *testing.T, w *world) {
+	w.park(letter{record: w.stored("a", 1)[0]})
+	_, err := w.run(w.desk, deadletters.Job{Action: deadletters.Replayed})
+	refusedWith(t, err, deadletters.CodeFilterMissing, "--all")
+	_, err = w.run(w.desk, replay(deadletters.Filter{}))
+	refusedWith(t, err, deadletters.CodeNotRunning, "no instance", "--force")
+	if left := w.list(deadletters.Filter{}); len(left) != 1 {
+		t.Errorf("%v are outstanding", left)
+	}
+	job := replay(deadletters.Filter{})
+	job.Force = true
+	progress := w.mustRun(job)
+	if progress.Sent != 1 || progress.Note == "" {
+		t.Errorf("%+v", progress)
+	}
+	w.consume()
+	kafkatest.Eventually(t, "handled when it runs", func() bool { return len(w.done()) == 1 })
+}
+
+func foreignRecords(t *testing.T, w *world) {
+	w.consume()
+	topic := w.env.Topics.DLQ(consumer)
+	w.env.Produce(t,
+		&sarama.ProducerMessage{Topic: topic, Key: sarama.StringEncoder("k"), Value: sarama.StringEncoder("hello zz-mark@example.test")},
+		&sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder(`{"email":"zz-mark@example.test","age":42}`)},
+		&sarama.ProducerMessage{Topic: topic, Value: sarama.ByteEncoder(bytes.Repeat([]byte("x"), 1_000_000))},
+		&sarama.ProducerMessage{Topic: topic, Key: sarama.StringEncoder("tomb")},
+		&sarama.ProducerMessage{Topic: topic, Key: sarama.ByteEncoder{0xff, 0xfe, 0}, Value: sarama.ByteEncoder{0xff, 0xfe}},
+		&sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder(strings.Repeat("[", 10_000))},
+	)
+	ours := w.park(letter{record: w.stored("a", 1)[0]})
+	page, err := w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Payload: true})
+	if err != nil || len(page.Items) != 7 {
+		t.Fatalf("%d letters, %v", len(page.Items), err)
+	}
+	text, err := json.Marshal(page)
+	if err != nil || strings.Contains(string(text), "zz-mark") || strings.Contains(string(text), "42") {
+		t.Errorf("%v: %s", err, text)
+	}
+	foreign := 0
+	for _, summary := range page.Items {
+		if summary.Foreign != "" {
+			foreign++
+			ref, _ := deadletters.ParseRef(summary.Letter)
+			if _, err := w.desk.Show(t.Context(), ref); err != nil {
+				t.Errorf("%s: %v", summary.Letter, err)
+			}
+			_, err := w.desk.Edit(t.Context(), deadletters.Correction{Letter: ref, Payload: []byte(`{}`), Reason: "r", Actor: w.actor})
+			refusedWith(t, err, deadletters.CodeLetterForeign)
+		}
+	}
+	progress := w.mustRun(replay(deadletters.Filter{}))
+	if foreign != 6 || progress.Sent != 1 || len(progress.Left) != 1 || progress.Left[0].Count != 6 || progress.Left[0].Why != deadletters.WhyForeign {
+		t.Errorf("%d foreign, %+v", foreign, progress)
+	}
+	kafkatest.Eventually(t, "ours is handled", func() bool { return len(w.done()) == 1 })
+	if progress := w.mustRun(deadletters.Job{Action: deadletters.Discarded, All: true, Reason: "not ours"}); progress.Sent != 6 {
+		t.Errorf("%+v", progress)
+	}
+	if left := w.list(deadletters.Filter{}); len(left) != 0 {
+		t.Errorf("%v are outstanding besides %v", left, ours)
+	}
+}
+
+func staysWhatCantBeSent(t *testing.T, w *world) {
+	w.consume()
+	a, b, c := w.stored("a", 2), w.stored("b", 1), w.stored("c", 1)
+	a[0].ID = uuid.NewString() // an event that the store does not have
+	b[0].Data = []byte(`{"lines":"many"}`)
+	refs := w.park(letter{record: a[0]}, letter{record: a[1], class: deadletters.Behind}, letter{record: b[0]}, letter{record: c[0]})
+	progress := w.mustRun(replay(deadletters.Filter{}))
+	why := map[deadletters.Why]deadletters.Ref{}
+	for _, left := range progress.Left {
+		why[left.Why] = left.Example
+	}
+	if progress.Sent != 1 || why[deadletters.WhyUnrestorable] != refs[0] || why[deadletters.WhyHeld] != refs[1] || why[deadletters.WhyUndecodable] != refs[2] {
+		t.Errorf("%+v", progress)
+	}
+	if left := w.list(deadletters.Filter{}); len(left) != 3 {
+		t.Errorf("%v are outstanding", left)
+	}
+}
+
+func retentionEmpties(t *testing.T, w *world) {
+	w.consume()
+	w.parkMany(6, 1)
+	job := replay(deadletters.Filter{})
+	job.Consumer, job.Actor, job.Rate = consumer, w.actor, 1
+	first, err := w.desk.Advance(t.Context(), job)
+	if err != nil || first.Cursor == "" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	ends := map[int32]int64{}
+	for _, message := range w.env.ReadAll(t, w.env.Topics.DLQ(consumer)) {
+		ends[message.Partition] = message.Offset + 1
+	}
+	if err := w.env.Admin(t).DeleteRecords(w.env.Topics.DLQ(consumer), ends); err != nil {
+		t.Fatal(err)
+	}
+	job.Rate, job.Cursor = 0, first.Cursor
+	last, err := w.run(w.desk, job)
+	if err != nil || last.Sent != first.Sent || len(last.Left) != 1 || last.Left[0].Why != deadletters.WhyGone || last.Left[0].Count != 6-first.Sent {
+		t.Errorf("%+v, %v", last, err)
+	}
+	if page, err := w.desk.List(t.Context(), deadletters.Query{Consumer: consumer}); err != nil || len(page.Items) != 0 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	queues, err := w.desk.Stats(t.Context(), consumer)
+	if err != nil || queues[0].Depth != 0 || queues[0].Settled != 0 {
+		t.Errorf("%+v, %v", queues, err)
+	}
+}

@@ -1,0 +1,92 @@
+package deadletters_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"andes/adapters/kafka"
+	"andes/deadletters"
+	"andes/eventstore"
+	"andes/test/kafkatest"
+)
+
+var orderTrials = []trial{
+	{"what is parked behind a letter follows it in order", behindFollows},
+	{"a letter behind one that stays is refused", heldIsRefused},
+	{"a head that came back goes before those behind it", headGoesFirst},
+	{"what is parked behind during a run is released", followsUp},
+}
+
+func behindFollows(t *testing.T, w *world) {
+	w.consume()
+	events := w.stored("a", 4)
+	letters := []letter{{record: events[0]}}
+	for _, record := range events[1:] {
+		letters = append(letters, letter{record: record, class: deadletters.Behind})
+	}
+	refs := w.park(letters...)
+	progress := w.mustRun(replay(deadletters.Filter{Letters: refs[:1]}))
+	if progress.Sent != 4 || progress.Released != 3 {
+		t.Errorf("%+v", progress)
+	}
+	kafkatest.Eventually(t, "all handled", func() bool { return len(w.done()) == 4 })
+	if got := w.versions("a"); !slices.Equal(got, []int64{1, 2, 3, 4}) {
+		t.Errorf("handled in the order %v", got)
+	}
+}
+
+func heldIsRefused(t *testing.T, w *world) {
+	w.consume()
+	events := w.stored("a", 2)
+	refs := w.park(letter{record: events[0]}, letter{record: events[1]})
+	progress := w.mustRun(replay(deadletters.Filter{Letters: refs[1:]}))
+	if progress.Sent != 0 || len(progress.Left) != 1 || progress.Left[0].Why != deadletters.WhyHeld || progress.Left[0].Example != refs[1] {
+		t.Errorf("%+v", progress)
+	}
+}
+
+// headGoesFirst has the letters of a key in the wrong order in the DLQ, as after a replay that failed.
+func headGoesFirst(t *testing.T, w *world) {
+	w.consume()
+	events := w.stored("a", 3)
+	var messages []letter
+	for _, record := range events {
+		messages = append(messages, letter{record: record, class: deadletters.Behind})
+	}
+	messages[0].class = deadletters.Permanent
+	first, second, third := w.message(messages[0]), w.message(messages[1]), w.message(messages[2])
+	w.env.Produce(t, second)
+	w.env.Produce(t, third)
+	w.env.Produce(t, first)
+	if progress := w.mustRun(replay(deadletters.Filter{})); progress.Sent != 3 {
+		t.Errorf("%+v", progress)
+	}
+	kafkatest.Eventually(t, "all handled", func() bool { return len(w.done()) == 3 })
+	if got := w.versions("a"); !slices.Equal(got, []int64{1, 2, 3}) {
+		t.Errorf("handled in the order %v", got)
+	}
+}
+
+// followsUp lets the real consumer park: one event fails, those after it are parked behind it.
+func followsUp(t *testing.T, w *world) {
+	events := w.stored("a", 3)
+	w.fail(events[0], eventstore.MarkPermanent(errors.New("refused")))
+	w.consume()
+	for _, record := range events {
+		w.env.Produce(t, kafka.EncodeRecord(w.topic(), record))
+	}
+	kafkatest.Eventually(t, "all are parked", func() bool { return len(w.list(deadletters.Filter{})) == 3 })
+	if behind := w.list(deadletters.Filter{Class: deadletters.Behind}); len(behind) != 2 {
+		t.Errorf("%v are behind", behind)
+	}
+	w.fail(events[0], nil)
+	progress := w.mustRun(replay(deadletters.Filter{Class: deadletters.Permanent}))
+	if progress.Sent != 3 || progress.Released != 2 {
+		t.Errorf("%+v", progress)
+	}
+	kafkatest.Eventually(t, "all handled", func() bool { return slices.Equal(w.versions("a"), []int64{1, 2, 3}) })
+	if left := w.list(deadletters.Filter{}); len(left) != 0 {
+		t.Errorf("%v are outstanding", left)
+	}
+}
