@@ -39,14 +39,16 @@ func (s *settings) consumers() []consumer {
 	}
 }
 
-// consuming makes a part of a consumer of events.
-func (p *platform) consuming(name string, handle func(context.Context, eventstore.Record) error) part {
+// consuming makes a part of a consumer of events. ready blocks while it must not work; nil: it always may.
+func (p *platform) consuming(name string, handle func(context.Context, eventstore.Record) error, ready func(context.Context) error) part {
 	config := kafka.ConsumeConfig{
 		Cluster: p.cluster, Names: p.topics, Registry: p.registry, Logger: p.logger, Metrics: p.metrics,
-		CloseGrace: p.settings.StopWait / 2,
+		CloseGrace: p.settings.StopWait / 2, Settled: p.store.DB,
 	}
+	consumer := p.consumerNamed(name, handle)
+	consumer.Ready = ready
 	return part{name: name, stage: workers, run: func(ctx context.Context) error {
-		return kafka.Consume(ctx, config, p.consumerNamed(name, handle))
+		return kafka.Consume(ctx, config, consumer)
 	}}
 }
 

@@ -23,7 +23,7 @@ import (
 func watchParts(p *platform) ([]part, error) {
 	lag, err := kafka.NewLag(kafka.LagConfig{
 		Cluster: p.cluster, Names: p.topics, Expected: p.provision().Topics, Consumers: p.watched(),
-		Logger: p.logger, Metrics: p.metrics,
+		Settled: p.store.DB, Logger: p.logger, Metrics: p.metrics,
 	})
 	if err != nil {
 		return nil, err
