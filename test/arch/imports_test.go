@@ -21,7 +21,7 @@ const (
 // What the layers are made of.
 var (
 	model   = []string{"eventstore", "commands/*"}
-	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters"}, model...)
+	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters", "quota"}, model...)
 	product = append([]string{"adapters/*", own}, core...)
 )
 
@@ -37,6 +37,7 @@ var layers = []layer{
 	{"polling", model},
 	{"rebuild", append([]string{"projections"}, model...)},
 	{"deadletters", []string{"eventstore"}},
+	{"quota", nil},
 	{"catalogue", []string{"eventstore", "commands", "sagas"}},
 	{"adapters/*", append([]string{own}, core...)},
 	{"cmd/andes", product},
@@ -52,6 +53,7 @@ var infrastructure = []string{
 	"github.com/IBM/sarama",
 	"github.com/jackc/pgx",
 	"github.com/redis/rueidis",
+	"google.golang.org/grpc",
 	"net/http",
 	"database/sql",
 }

@@ -1,0 +1,123 @@
+package quota
+
+import (
+	"sync"
+	"time"
+)
+
+// gate is a limit of level 1.
+type gate struct {
+	mu    sync.Mutex
+	level Level
+}
+
+// take lets a request through, or gives the time until it may come again.
+func (g *gate) take(limit Limit, now int64) (wait time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var granted int64
+	if g.level, granted = limit.Take(g.level, now, 1, 0); granted == 0 {
+		wait = limit.Wait(g.level, 1)
+	}
+	return wait
+}
+
+// account is what this instance knows of a quota.
+type account struct {
+	mu sync.Mutex
+	// known is a level that the shared one is not below: what the store said, drained since the question
+	// was sent, and others can only have raised it.
+	known Level
+
+	lease     int64 // requests that the store lent
+	leaseEnds int64
+	appetite  int64 // requests to borrow with the next question
+	askedAt   int64
+	borrowing bool // a question with an appetite is under way
+
+	own Level // the level of this instance, for as long as the store fails
+}
+
+// demand is one request's, on a quota.
+type demand struct {
+	key         Key
+	limit       Limit
+	cost, whole int64 // now, and with what the same request was charged before
+}
+
+// maxLent is the share of a burst that an instance may borrow at once.
+const maxLent = 16
+
+// decide answers without the store where that is certain. Otherwise it gives how much to borrow.
+func (a *account) decide(need demand, now int64) (verdict Verdict, extra int64, decided bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now >= a.leaseEnds {
+		a.lease = 0
+	}
+	if a.lease > 0 && a.lease >= need.cost {
+		a.lease -= need.cost
+		return a.verdict(need, a.known, now, true, ByLease), 0, true
+	}
+	if need.limit.Wait(need.limit.Draining(a.known, now), need.cost) > 0 {
+		return a.verdict(need, a.known, now, false, ByKnown), 0, true
+	}
+	if !a.borrowing && a.appetite > 0 {
+		a.borrowing, extra = true, a.appetite
+	}
+	return Verdict{}, extra, false
+}
+
+// settle takes the store's answer: the level that it had used up after a question of the time sent.
+func (a *account) settle(need demand, sent, now, leaseFor, used, granted int64) Verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	answered := Level{Used: used, At: sent}
+	// Answers may overtake each other. Each is a lower bound, so the highest one is the best.
+	if was := need.limit.Draining(a.known, now); was.Used <= need.limit.Draining(answered, now).Used {
+		a.known = answered
+	}
+	a.own = Level{}
+	a.adapt(need.limit, sent, leaseFor)
+	a.borrowing = false
+	if lent := granted - need.cost; lent > 0 {
+		a.lease, a.leaseEnds = a.lease+lent, now+leaseFor
+	}
+	return a.verdict(need, a.known, now, granted > 0 || need.cost == 0, ByShared)
+}
+
+// adapt borrows more while questions follow each other within the time of a lease, and less when they
+// do not.
+func (a *account) adapt(limit Limit, sent, leaseFor int64) {
+	if sent-a.askedAt < leaseFor {
+		a.appetite = min(2*a.appetite+1, limit.Burst/maxLent)
+	} else {
+		a.appetite /= 2
+	}
+	a.askedAt = sent
+}
+
+// alone decides without the store.
+func (a *account) alone(need demand, now int64) Verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.borrowing = false
+	used := max(need.limit.Draining(a.known, now).Used, need.limit.Draining(a.own, now).Used)
+	var granted int64
+	a.own, granted = need.limit.Take(Level{Used: used, At: now}, now, need.cost, 0)
+	return a.verdict(need, a.own, now, granted > 0 || need.cost == 0, ByLocal)
+}
+
+// verdict tells a decision by a level.
+func (a *account) verdict(need demand, level Level, now int64, allowed bool, by Decider) Verdict {
+	level = need.limit.Draining(level, now)
+	v := Verdict{
+		Allowed: allowed, By: by, Group: need.key.Group, Limit: need.limit,
+		Remaining: min(need.limit.Remaining(level)+a.lease, need.limit.Burst), Reset: need.limit.Full(level),
+	}
+	if !allowed {
+		v.RetryAfter = need.limit.Wait(level, need.whole)
+		v.Reset = v.RetryAfter
+	}
+	return v
+}

@@ -1,0 +1,70 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+var (
+	errSilent = errors.New("no answer in time")
+	errBusy   = errors.New("too many questions at once")
+)
+
+// answer is the store's.
+type answer struct {
+	level   Level
+	granted int64
+	err     error
+}
+
+// ask asks the store and waits no longer than the bound, whatever the store's client does: a question
+// that is given up goes on by itself and is bounded by that client's own timeouts, and by the number of
+// places.
+func (q *Quotas) ask(ctx context.Context, need demand, extra int64) (Level, int64, error) {
+	select {
+	case q.asking <- struct{}{}:
+	default:
+		return Level{}, 0, errBusy
+	}
+	answers := make(chan answer, 1)
+	detached := context.WithoutCancel(ctx)
+	q.questions.Go(func() {
+		defer func() { <-q.asking }()
+		level, granted, err := q.config.Store.Take(detached, need.key, need.limit, need.cost, extra)
+		answers <- answer{level, granted, err}
+	})
+	began := q.now()
+	wait := time.NewTimer(q.config.Wait)
+	defer wait.Stop()
+	select {
+	case got := <-answers:
+		q.metrics.took.Observe(float64(q.now()-began) / micro)
+		return got.level, got.granted, got.err
+	case <-wait.C:
+		return Level{}, 0, errSilent
+	case <-ctx.Done():
+		return Level{}, 0, ctx.Err()
+	}
+}
+
+// report follows whether the store works, and logs each change once.
+func (q *Quotas) report(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		if q.rest.worked() {
+			q.metrics.resting.Set(0)
+			q.config.Logger.InfoContext(ctx, "quota: the shared store works again")
+		}
+	case ctx.Err() != nil: // the caller left; nothing is known of the store
+	default:
+		q.metrics.failures.Inc()
+		if q.rest.broke(q.now()) {
+			q.metrics.resting.Set(1)
+			q.config.Logger.WarnContext(ctx, "quota: the shared store fails; each instance counts by itself until it works", "error", err.Error())
+		}
+	}
+}
+
+// Close waits for the questions under way, which the store's own timeouts bound.
+func (q *Quotas) Close() { q.questions.Wait() }

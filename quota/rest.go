@@ -1,0 +1,33 @@
+package quota
+
+import "sync/atomic"
+
+// rest leaves the store alone for a while after failures in a row, so that one that hangs costs hardly
+// any request its wait.
+//
+//	working ──failures in a row──► resting ──pause over──► one question probes ──► working, or resting again
+type rest struct {
+	failures int64
+	pause    int64 // microseconds
+
+	failed atomic.Int64 // in a row
+	until  atomic.Int64 // microseconds; 0: working
+}
+
+// admit tells whether the store may be asked. Whoever may while it rests is the probe: its pause is
+// begun anew, so that no second one is sent before it is over.
+func (r *rest) admit(now int64) bool {
+	until := r.until.Load()
+	return until == 0 || now >= until && r.until.CompareAndSwap(until, now+r.pause)
+}
+
+// worked tells whether the store was resting before.
+func (r *rest) worked() (ended bool) {
+	r.failed.Store(0)
+	return r.until.Swap(0) != 0
+}
+
+// broke tells whether the store rests from now on.
+func (r *rest) broke(now int64) (begun bool) {
+	return r.failed.Add(1) >= r.failures && r.until.CompareAndSwap(0, now+r.pause)
+}
