@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// maxWaiting bounds who waits for a place. Whoever comes beyond it is turned away at once.
+const maxWaiting = 1000
+
 // bulkhead lets a limited number of calls in, first come first served. The limit may change between
 // calls: it is told on each entry and exit.
 type bulkhead struct {
@@ -22,6 +25,10 @@ func (b *bulkhead) enter(ctx context.Context, limit int, longest time.Duration) 
 		b.inside++
 		b.mu.Unlock()
 		return nil
+	}
+	if len(b.waiting) >= maxWaiting {
+		b.mu.Unlock()
+		return ErrBusy
 	}
 	turn := make(chan struct{})
 	b.waiting = append(b.waiting, turn)
@@ -53,9 +60,26 @@ func (b *bulkhead) leave(limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inside--
+	b.fill(limit)
+}
+
+// widen has a raised limit count for those who wait.
+func (b *bulkhead) widen(limit int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fill(limit)
+}
+
+func (b *bulkhead) fill(limit int) {
 	for b.inside < limit && len(b.waiting) > 0 {
 		close(b.waiting[0])
 		b.waiting = slices.Delete(b.waiting, 0, 1)
 		b.inside++
 	}
+}
+
+func (b *bulkhead) count() (inside, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inside, len(b.waiting)
 }

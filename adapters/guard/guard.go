@@ -1,32 +1,52 @@
 // Package guard stands between an adapter and its legacy system, so that neither can hurt the other.
 //
-//	Call ──► attempts ──► bulkhead ──► timeout ──► HTTP, answer read and checked
-//	            ▲                                     │
-//	            └── only idempotent calls, only ──────┘
-//	                after failure, timeout, throttled
+//	Call ──► attempts ──► bulkhead ──► rate ──► breaker ──► timeout ──► HTTP, answer read and checked
+//	            ▲                                                           │
+//	            └── only idempotent calls, only after failure, timeout, ────┘
+//	                throttled
 //
 // Every attempt has one outcome. An answer that the system meant (2xx to 4xx) is a success, whatever it
-// says; 408, 425, 429 and 5xx are not, nor is an answer that is cut off, too long or not the JSON it
-// claims to be. A call that its own caller gives up is ignored: it says nothing about the system.
+// says, and slow if it took long; 408, 425, 429 and 5xx are not, nor is an answer that is cut off, too long
+// or not the JSON it claims to be. A call that its own caller gives up is ignored: it says nothing about the
+// system. Neither does one that was not sent, because there was no place for it or the breaker is open:
+// such a call is eventstore.Unavailable, "not now", and costs the message behind it no attempt.
 //
-// The settings are one immutable value that is swapped atomically.
+// The breaker keeps calls from a system that fails, for both their sakes:
+//
+//	          of the last Window results, at least MinCalls,
+//	          FailPercent are failures, and so is this one
+//	┌────────┐                                              ┌──────┐
+//	│ closed │─────────────────────────────────────────────►│ open │◄───────────────┐
+//	└────────┘                                              └──────┘                │
+//	     ▲                                                      │ an attempt, OpenFor after it opened
+//	     │                                                      ▼                   │
+//	     │                                               ┌───────────┐              │
+//	     └───────────────────────────────────────────────│ half-open │──────────────┘
+//	          Probes of them succeeded                   └───────────┘  a probe failed, or has no
+//	                                                                    result after ProbeWait
+//
+// Closed lets every attempt through, open none, half-open Probes of them; a probe whose caller gives up
+// gives its place back. Each change begins a generation, and the result of an attempt only counts in the
+// generation that let it through: what was sent before the breaker opened can't close it.
+//
+// Who works through a queue asks Ready first, and so pauses while the breaker is open. The settings are one
+// immutable value that is swapped atomically; the breaker always goes by the newest.
 package guard
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
+	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"andes/eventstore"
 )
 
 // Outcome says how one attempt ended.
@@ -35,16 +55,35 @@ type Outcome string
 // The outcomes.
 const (
 	Success   Outcome = "success"
+	Slow      Outcome = "slow"      // a success that took long
 	Failure   Outcome = "failure"   // no connection, 5xx, or an answer that is broken
 	Timeout   Outcome = "timeout"   // no complete answer in time
 	Throttled Outcome = "throttled" // 429
-	Busy      Outcome = "busy"      // no place in the bulkhead; nothing was sent
+	Busy      Outcome = "busy"      // no place in the bulkhead or no turn in time; nothing was sent
+	Refused   Outcome = "refused"   // the breaker is open; nothing was sent
 	Ignored   Outcome = "ignored"   // the caller gave up
 )
+
+// sent tells whether the system may have noticed the attempt.
+func (o Outcome) sent() bool { return o != Busy && o != Refused }
+
+// verdict is what the outcome says of the system.
+func (o Outcome) verdict() verdict {
+	switch o {
+	case Success:
+		return healthy
+	case Slow:
+		return sluggish
+	case Failure, Timeout, Throttled:
+		return ill
+	}
+	return silent
+}
 
 // Reasons of faults.
 var (
 	ErrBusy    = errors.New("too many calls are in flight")
+	ErrOpen    = errors.New("the breaker is open")
 	ErrTimeout = errors.New("no complete answer in time")
 	ErrBroken  = errors.New("the answer is broken")
 	ErrStatus  = errors.New("the system could not answer")
@@ -70,7 +109,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 // MayHaveArrived is false when the system certainly never got the request, as its last attempt sent it.
 func (f *Fault) MayHaveArrived() bool {
 	connection, is := errors.AsType[*net.OpError](f.Err)
-	return f.Outcome != Busy && !(is && connection.Op == "dial")
+	return f.Outcome.sent() && !(is && connection.Op == "dial")
 }
 
 // Config of one guard.
@@ -80,6 +119,7 @@ type Config struct {
 	Transport http.RoundTripper // nil: one of its own with as many idle connections as calls
 	Metrics   *Metrics          // nil: counted, but not shown
 	Watch     func(Observation) // nil: nobody; must not block
+	Log       *slog.Logger      // of the breaker's changes; nil: slog.Default
 }
 
 // Guard is the only way to one legacy system. It is safe for concurrent use.
@@ -88,8 +128,11 @@ type Guard struct {
 	client   *http.Client
 	metrics  *Metrics
 	watch    func(Observation)
+	log      *slog.Logger
 	settings atomic.Pointer[Settings]
 	places   bulkhead
+	pace     pace
+	breaker  *breaker
 }
 
 // New makes a guard.
@@ -105,26 +148,51 @@ func New(cfg Config) (*Guard, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = unregistered()
 	}
-	g := &Guard{system: cfg.System, metrics: cfg.Metrics, watch: cfg.Watch}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if err := cfg.Settings.Validate(); err != nil {
+		return nil, fmt.Errorf("guard of %s: %w", cfg.System, err)
+	}
+	g := &Guard{system: cfg.System, metrics: cfg.Metrics, watch: cfg.Watch, log: cfg.Log, pace: pace{begun: time.Now()}}
+	g.settings.Store(&cfg.Settings)
+	g.breaker = newBreaker(func() *Breaker { return &g.settings.Load().Breaker }, g.changed)
+	g.metrics.show(g.system, Closed)
 	// A redirect would carry a charge's token to where nobody meant it to go; it is an answer like any
 	// other, and one that no adapter expects.
 	g.client = &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	return g, g.Set(cfg.Settings)
+	return g, nil
 }
 
 // Settings gives the settings of this moment.
 func (g *Guard) Settings() Settings { return *g.settings.Load() }
 
-// Set replaces the settings for the calls that begin from now on.
-func (g *Guard) Set(settings Settings) error {
-	if err := settings.Validate(); err != nil {
-		return fmt.Errorf("guard of %s: %w", g.system, err)
+// Change replaces the settings by what change makes of them; it may be asked more than once. Those of one
+// call stay as they were when it began, except for the breaker's.
+func (g *Guard) Change(change func(Settings) Settings) error {
+	for {
+		old := g.settings.Load()
+		settings := change(*old)
+		if err := settings.Validate(); err != nil {
+			return fmt.Errorf("guard of %s: %w", g.system, err)
+		}
+		if g.settings.CompareAndSwap(old, &settings) {
+			g.places.widen(settings.Concurrency)
+			g.breaker.reconsider()
+			return nil
+		}
 	}
-	g.settings.Store(&settings)
-	return nil
 }
+
+// Ready blocks while the breaker is open. When it is time for probes it lets as many go on as there are to
+// be made; one of them that makes no call after all holds up the others for ProbeWait. It fails when ctx is
+// done.
+func (g *Guard) Ready(ctx context.Context) error { return g.breaker.ready(ctx) }
+
+// Away tells whether a call would be refused now because the breaker is open.
+func (g *Guard) Away() bool { return !g.breaker.admits() }
 
 // Call sends the request and gives the status of an answer that the system meant. The JSON body of a 2xx
 // answer is decoded into answer, which may be nil. A request with a body must have GetBody, as
@@ -135,16 +203,11 @@ func (g *Guard) Call(request *http.Request, answer any) (int, error) {
 	if idempotent(request) {
 		schedule.attempts = settings.Attempts
 	}
+	var tried tries
 	got, err := backoff.RetryWithData(func() (reply, error) {
 		got, err := g.attempt(request, settings)
 		schedule.retryAfter = got.retryAfter
-		if fault, is := errors.AsType[*Fault](err); is && fault.Outcome != Busy {
-			return got, err
-		}
-		if err != nil {
-			return got, backoff.Permanent(err)
-		}
-		return got, nil
+		return tried.add(got, err)
 	}, backoff.WithContext(schedule, request.Context()))
 	if err != nil {
 		return got.status, err
@@ -158,6 +221,30 @@ func (g *Guard) Call(request *http.Request, answer any) (int, error) {
 	return got.status, nil
 }
 
+// tries is what the attempts of one call came to.
+type tries struct {
+	got   reply
+	fault *Fault // of the last one that was sent
+}
+
+// add takes an attempt, and ends the call where another one makes no sense. A call whose repeat is refused
+// ends as the attempt before it did: it was tried, and is to be blamed for that.
+func (t *tries) add(got reply, err error) (reply, error) {
+	fault, is := errors.AsType[*Fault](err)
+	switch {
+	case err == nil:
+		return got, nil
+	case !is:
+		return got, backoff.Permanent(err)
+	case fault.Outcome.sent():
+		t.got, t.fault = got, fault
+		return got, err
+	case t.fault != nil:
+		return t.got, backoff.Permanent(t.fault)
+	}
+	return got, backoff.Permanent(eventstore.MarkUnavailable(err))
+}
+
 // idempotent tells whether the request may be sent twice without doing its work twice.
 func idempotent(request *http.Request) bool {
 	switch request.Method {
@@ -165,99 +252,4 @@ func idempotent(request *http.Request) bool {
 		return true
 	}
 	return request.Header.Get("Idempotency-Key") != ""
-}
-
-type reply struct {
-	status     int
-	body       []byte
-	retryAfter time.Duration
-}
-
-// attempt sends the request once and judges what comes of it.
-func (g *Guard) attempt(request *http.Request, settings *Settings) (reply, error) {
-	ctx := request.Context()
-	if err := g.places.enter(ctx, settings.Concurrency, settings.QueueWait); err != nil {
-		return reply{}, g.end(ctx, Busy, 0, 0, err)
-	}
-	defer func() { g.places.leave(g.settings.Load().Concurrency) }()
-	flying := g.metrics.inFlight.WithLabelValues(g.system)
-	flying.Inc()
-	defer flying.Dec()
-
-	limited, cancel := context.WithTimeout(ctx, settings.Timeout)
-	defer cancel()
-	begun := time.Now()
-	got, err := g.send(limited, request, settings.MaxBody)
-	took := time.Since(begun)
-	switch {
-	case err != nil && limited.Err() != nil:
-		return got, g.end(ctx, Timeout, got.status, took, ErrTimeout)
-	case err != nil:
-		return got, g.end(ctx, Failure, got.status, took, err)
-	case got.status == http.StatusTooManyRequests:
-		return got, g.end(ctx, Throttled, got.status, took, ErrStatus)
-	case got.status >= 500 || got.status == http.StatusRequestTimeout || got.status == http.StatusTooEarly:
-		return got, g.end(ctx, Failure, got.status, took, ErrStatus)
-	}
-	if err := whole(got, request.Method); err != nil {
-		return got, g.end(ctx, Failure, got.status, took, err)
-	}
-	g.observe(Success, took)
-	return got, nil
-}
-
-// end counts an attempt that failed. What the caller gave up is its own affair.
-func (g *Guard) end(ctx context.Context, outcome Outcome, status int, took time.Duration, err error) error {
-	if ctx.Err() != nil {
-		g.observe(Ignored, took)
-		return fmt.Errorf("%s: %w", g.system, ctx.Err())
-	}
-	g.observe(outcome, took)
-	if errors.Is(err, context.Canceled) {
-		// Not ours: hide it, or it would pass for a shutdown.
-		err = errors.New(err.Error())
-	}
-	return &Fault{System: g.system, Outcome: outcome, Status: status, Err: err}
-}
-
-func (g *Guard) send(ctx context.Context, request *http.Request, maxBody int64) (reply, error) {
-	once := request.Clone(ctx)
-	if request.GetBody != nil {
-		body, err := request.GetBody()
-		if err != nil {
-			return reply{}, fmt.Errorf("body of the request: %w", err)
-		}
-		once.Body = body
-	}
-	response, err := g.client.Do(once)
-	if err != nil {
-		return reply{}, err
-	}
-	defer func() { _ = response.Body.Close() }() // it was read, or it is not wanted
-	got := reply{status: response.StatusCode, retryAfter: retryAfter(response.Header, time.Now())}
-	got.body, err = io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	if err != nil {
-		return got, fmt.Errorf("%w: %w", ErrBroken, err)
-	}
-	if int64(len(got.body)) > maxBody {
-		return got, fmt.Errorf("%w: it is longer than %d bytes", ErrBroken, maxBody)
-	}
-	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || !isJSON(kind) {
-		got.body = nil
-	}
-	return got, nil
-}
-
-func isJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
-
-// whole checks that the answer is the system's own. A login page with status 200 is none, and neither is
-// the 404 of a proxy whose backend is gone: it must not pass for "there is no such order".
-func whole(got reply, method string) error {
-	if got.status/100 != 2 && got.status != http.StatusNotFound || got.status == http.StatusNoContent || method == http.MethodHead {
-		return nil
-	}
-	if len(bytes.TrimSpace(got.body)) == 0 || !json.Valid(got.body) {
-		return fmt.Errorf("%w: it is not JSON", ErrBroken)
-	}
-	return nil
 }

@@ -193,9 +193,8 @@ func TestBulkhead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &system{answers: list(slow(time.Second))}
 			g, _ := guardOf(t, s, func(s *guard.Settings) { s.Concurrency = 1 })
-			raised := g.Settings()
-			raised.Concurrency = 3
-			if err := g.Set(raised); err != nil {
+			raise := func(s guard.Settings) guard.Settings { s.Concurrency = 3; return s }
+			if err := g.Change(raise); err != nil {
 				t.Fatal(err)
 			}
 			var done sync.WaitGroup

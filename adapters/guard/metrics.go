@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,13 +14,19 @@ type Metrics struct {
 	attempts *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
+	waits    *prometheus.HistogramVec
+	state    *prometheus.GaugeVec
+	changes  *prometheus.CounterVec
 }
 
 // NewMetrics registers the guards' metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := unregistered()
-	err := errors.Join(registerer.Register(m.attempts), registerer.Register(m.seconds), registerer.Register(m.inFlight))
-	return m, err
+	var faults []error
+	for _, each := range []prometheus.Collector{m.attempts, m.seconds, m.inFlight, m.waits, m.state, m.changes} {
+		faults = append(faults, registerer.Register(each))
+	}
+	return m, errors.Join(faults...)
 }
 
 func unregistered() *Metrics {
@@ -33,7 +41,39 @@ func unregistered() *Metrics {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "andes_legacy_calls_in_flight", Help: "Attempts that a legacy system is working on.",
 		}, []string{"system"}),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "andes_legacy_wait_seconds", Help: "Time that a call waited for a place in the bulkhead (place) and for the rate (turn).",
+			Buckets: []float64{.001, .01, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"system", "for"}),
+		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "andes_legacy_breaker_state", Help: "1 for the state that the breaker is in: closed, open, half-open.",
+		}, []string{"system", "state"}),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "andes_legacy_breaker_changes_total", Help: "Changes of the breaker by the state that it went into.",
+		}, []string{"system", "to"}),
 	}
+}
+
+// show tells the breaker's state.
+func (m *Metrics) show(system string, state State) {
+	for _, each := range []State{Closed, Open, HalfOpen} {
+		value := 0.0
+		if each == state {
+			value = 1
+		}
+		m.state.WithLabelValues(system, string(each)).Set(value)
+	}
+}
+
+// changed is told of the breaker's changes, in order.
+func (g *Guard) changed(c change) {
+	g.metrics.show(g.system, c.to)
+	g.metrics.changes.WithLabelValues(g.system, string(c.to)).Inc()
+	level := slog.LevelInfo
+	if c.to == Open {
+		level = slog.LevelWarn
+	}
+	g.log.Log(context.Background(), level, "breaker changed", "system", g.system, "from", c.from, "to", c.to, "after", c.after.String())
 }
 
 // Observation is one attempt as the guard saw it.
@@ -45,7 +85,7 @@ type Observation struct {
 
 func (g *Guard) observe(outcome Outcome, took time.Duration) {
 	g.metrics.attempts.WithLabelValues(g.system, string(outcome)).Inc()
-	if outcome != Busy && outcome != Ignored {
+	if outcome.sent() && outcome != Ignored {
 		g.metrics.seconds.WithLabelValues(g.system).Observe(took.Seconds())
 	}
 	if g.watch != nil {

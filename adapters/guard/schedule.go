@@ -2,6 +2,8 @@ package guard
 
 import (
 	"context"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -41,14 +43,26 @@ func spread(wait time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(wait) * (1 + jitter*(2*rand.Float64()-1)))
 }
 
-// retryAfter reads the header in seconds or as a date; 0: not given, or past.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return max(0, time.Duration(seconds)*time.Second)
+// asked reads the header Retry-After, in seconds or as a date, and takes the longest pause if it is there
+// more than once; 0: not given, past, or unreadable. A date is compared with the system's own clock where
+// the answer tells it. The schedule gives the pause a floor, its own wait, and a cap.
+func asked(header http.Header, now time.Time) (longest time.Duration) {
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = date
 	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
+	for _, text := range header.Values("Retry-After") {
+		if at, err := http.ParseTime(text); err == nil {
+			longest = max(longest, at.Sub(now))
+			continue
+		}
+		// What is out of range comes as infinity, and means it.
+		seconds, err := strconv.ParseFloat(text, 64)
+		if (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(seconds) {
+			longest = max(longest, time.Duration(max(0, min(seconds, farAway.Seconds()))*float64(time.Second)))
+		}
 	}
-	return 0
+	return longest
 }
+
+// farAway is a pause beyond any cap.
+const farAway = 10 * 365 * 24 * time.Hour

@@ -117,9 +117,14 @@ func (c *chain) retry(next message.HandlerFunc) message.HandlerFunc {
 			if time.Since(began)+pause > c.policy.TriesWithin || !sleep(m.Context(), pause) {
 				break
 			}
-			if err = c.try(m, next); err == nil {
+			again := c.try(m, next)
+			if again == nil {
 				return nil, nil
 			}
+			if eventstore.Classify(again) == eventstore.Unavailable {
+				break // this try was none; the one before it counts
+			}
+			err = again
 		}
 		return nil, err
 	}

@@ -33,8 +33,10 @@ type platform struct {
 	redis   *redis.Client
 	model   *redis.ReadModel // made on first use
 	closers []func()         // before the clients are closed
-	guards  *guard.Metrics
 	polls   *polling.Metrics
+
+	guards       []*guard.Guard // of the systems that this process calls
+	guardMetrics *guard.Metrics
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

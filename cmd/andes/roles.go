@@ -49,14 +49,6 @@ const (
 	webhookName   = "webhook"
 )
 
-// Calls that a legacy system bears at once.
-const (
-	erpCalls     = 10
-	wmsCalls     = 10
-	omsCalls     = 20
-	paymentCalls = 20
-)
-
 // served roles have nothing but their endpoints.
 func served(*platform) ([]part, error) { return nil, nil }
 
@@ -136,25 +128,30 @@ func sagaRole(p *platform) ([]part, error) {
 	manager := sagas.FulfilmentManager{Registry: p.registry, Executor: p.store, Times: times, Logger: p.logger}
 	deadlines := sagas.Deadlines{Source: p.store, Executor: p.store, Reached: manager.Reaches(), Now: time.Now, Logger: p.logger}
 	return []part{
-		p.consuming(sagaName, manager.Handle),
+		p.consuming(sagaName, manager.Handle, nil),
 		{name: "deadlines", stage: workers, run: deadlines.Run},
 	}, nil
 }
 
 // guarded gives the only way to a legacy system.
-func (p *platform) guarded(system string, calls int) (*guard.Guard, error) {
-	if p.guards == nil {
+func (p *platform) guarded(system string) (*guard.Guard, error) {
+	if p.guardMetrics == nil {
 		metrics, err := guard.NewMetrics(p.metrics)
 		if err != nil {
 			return nil, err
 		}
-		p.guards = metrics
+		p.guardMetrics = metrics
 	}
-	return guard.New(guard.Config{System: system, Settings: guard.Defaults(calls), Metrics: p.guards})
+	made, err := guard.New(guard.Config{System: system, Settings: p.settings.guard(system), Metrics: p.guardMetrics, Log: p.logger})
+	if err != nil {
+		return nil, err
+	}
+	p.guards = append(p.guards, made)
+	return made, nil
 }
 
 func erpRole(p *platform) ([]part, error) {
-	caller, err := p.guarded("erp", erpCalls)
+	caller, err := p.guarded("erp")
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +170,7 @@ func erpRole(p *platform) ([]part, error) {
 }
 
 func wmsRole(p *platform) ([]part, error) {
-	caller, err := p.guarded("wms", wmsCalls)
+	caller, err := p.guarded("wms")
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +189,7 @@ func wmsRole(p *platform) ([]part, error) {
 }
 
 func omsRole(p *platform) ([]part, error) {
-	caller, err := p.guarded("oms", omsCalls)
+	caller, err := p.guarded("oms")
 	if err != nil {
 		return nil, err
 	}
@@ -200,11 +197,11 @@ func omsRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{p.consuming(omsName, adapter.Handle)}, nil
+	return []part{p.consuming(omsName, adapter.Handle, caller.Ready)}, nil
 }
 
 func paymentRole(p *platform) ([]part, error) {
-	caller, err := p.guarded("payment", paymentCalls)
+	caller, err := p.guarded("payment")
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +209,7 @@ func paymentRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{p.consuming(paymentName, adapter.Handle)}, nil
+	return []part{p.consuming(paymentName, adapter.Handle, caller.Ready)}, nil
 }
 
 func webhookRole(p *platform) ([]part, error) {
@@ -223,7 +220,7 @@ func webhookRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{p.consuming(webhookName, sender.Handle)}, nil
+	return []part{p.consuming(webhookName, sender.Handle, nil)}, nil
 }
 
 var _ eventstore.Store = (*postgres.Store)(nil)

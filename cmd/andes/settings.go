@@ -49,6 +49,17 @@ type settings struct {
 	WMSPoll              time.Duration `koanf:"wms_poll"`
 	OMSSettle            time.Duration `koanf:"oms_settle"` // how long a POST without an answer may still be at work
 
+	ERPCalls       int           `koanf:"erp_calls"` // at once
+	WMSCalls       int           `koanf:"wms_calls"`
+	OMSCalls       int           `koanf:"oms_calls"`
+	PaymentCalls   int           `koanf:"payment_calls"`
+	ERPRate        int           `koanf:"erp_rate"` // calls a second
+	WMSRate        int           `koanf:"wms_rate"`
+	OMSRate        int           `koanf:"oms_rate"`
+	PaymentRate    int           `koanf:"payment_rate"`
+	CallTimeout    time.Duration `koanf:"call_timeout"`     // of one attempt of a call to any of them
+	BreakerOpenFor time.Duration `koanf:"breaker_open_for"` // before an open breaker lets probes through
+
 	RetryTiers        string        `koanf:"retry_tiers"`         // delays of the consumers' retry topics, comma-separated
 	WebhookRetryTiers string        `koanf:"webhook_retry_tiers"` // those of the partners' webhooks
 	OMSRetryFor       time.Duration `koanf:"oms_retry_for"`       // no registration goes to the DLQ before
@@ -79,6 +90,9 @@ func defaultSettings() settings {
 		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
 		OIDCAudience: "andes", OIDCAlg: "RS256",
 		ERPPoll: 2 * time.Second, WMSPoll: time.Second, OMSSettle: 30 * time.Second,
+		ERPCalls: 10, WMSCalls: 10, OMSCalls: 20, PaymentCalls: 20,
+		ERPRate: 50, WMSRate: 50, OMSRate: 400, PaymentRate: 400,
+		CallTimeout: 2 * time.Second, BreakerOpenFor: 30 * time.Second,
 		RetryTiers: "1m,10m,1h", WebhookRetryTiers: "10s,1m,5m,30m,1h,3h,6h,12h", OMSRetryFor: 24 * time.Hour,
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
@@ -129,6 +143,11 @@ func (s *settings) check() error {
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
 	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
 	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
+	for _, system := range []string{"erp", "wms", "oms", "payment"} {
+		if err := s.guard(system).Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("%s%s_*: %w", envPrefix, strings.ToUpper(system), err))
+		}
+	}
 	for name, tiers := range map[string]string{"retry_tiers": s.RetryTiers, "webhook_retry_tiers": s.WebhookRetryTiers} {
 		delays, err := durations(tiers)
 		complain(err != nil || len(delays) == 0, name, "is no comma-separated list of delays, as 1m,10m,1h")
