@@ -171,8 +171,8 @@ func (r *Rebuilder) begin(ctx context.Context, request Request) (Run, error) {
 		models = r.config.Set.Names()
 	}
 	setDefault(&source, FromTopics)
-	if r.config.Sources[source] == nil {
-		return Run{}, fmt.Errorf("there is no source %q", source)
+	if err := r.reach(ctx, source, models); err != nil {
+		return Run{}, err
 	}
 	run := Run{
 		Generation: last.Generation, Models: models, Source: source, Phase: Loading,
@@ -180,6 +180,19 @@ func (r *Rebuilder) begin(ctx context.Context, request Request) (Run, error) {
 	}
 	err = r.open(ctx, &run)
 	return run, err
+}
+
+// reach makes sure that a source is there before anything is changed for it.
+func (r *Rebuilder) reach(ctx context.Context, source string, models []string) error {
+	if r.config.Sources[source] == nil {
+		return fmt.Errorf("there is no source %q", source)
+	}
+	set, err := r.config.Set.Only(models...)
+	if err != nil {
+		return err
+	}
+	_, err = r.config.Sources[source].Parts(ctx, set.Categories())
+	return err
 }
 
 // open names a new generation. The older ones that were kept are dropped, so that there is room. The run

@@ -58,8 +58,14 @@ type workshop struct {
 	rebuilder *rebuild.Rebuilder
 }
 
+// workshopNeeds are what differs by command.
+type workshopNeeds struct {
+	adjust   func(*rebuild.Config)
+	patience time.Duration // for Kafka; 0: the reader's own
+}
+
 // openWorkshop connects to the services. Without Kafka only what needs it fails.
-func openWorkshop(ctx context.Context, s *settings, logger *slog.Logger, adjust func(*rebuild.Config)) (*workshop, error) {
+func openWorkshop(ctx context.Context, s *settings, logger *slog.Logger, need workshopNeeds) (*workshop, error) {
 	if err := s.required("postgres_url", "redis_addrs", "kafka_brokers"); err != nil {
 		return nil, err
 	}
@@ -74,14 +80,14 @@ func openWorkshop(ctx context.Context, s *settings, logger *slog.Logger, adjust 
 	if w.db, err = postgres.Open(ctx, s.postgres(), registry); err != nil {
 		return nil, err
 	}
-	if err := w.openRest(ctx, s, logger, adjust); err != nil {
+	if err := w.openRest(ctx, s, logger, need); err != nil {
 		w.close()
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *workshop) openRest(ctx context.Context, s *settings, logger *slog.Logger, adjust func(*rebuild.Config)) (err error) {
+func (w *workshop) openRest(ctx context.Context, s *settings, logger *slog.Logger, need workshopNeeds) (err error) {
 	if w.redis, err = redis.Open(ctx, redis.Config{Addrs: list(s.RedisAddrs), Prefix: s.RedisPrefix, WriteTimeout: workshopWriteTimeout}); err != nil {
 		return err
 	}
@@ -96,7 +102,7 @@ func (w *workshop) openRest(ctx context.Context, s *settings, logger *slog.Logge
 	}
 	w.reader, w.noReader = kafka.NewStateReader(ctx, kafka.StateReaderConfig{
 		Cluster: kafka.Cluster{Brokers: list(s.KafkaBrokers), ClientID: "andes-projections"},
-		Names:   kafka.Topics{Prefix: s.KafkaPrefix}, Group: projectorName, Logger: logger,
+		Names:   kafka.Topics{Prefix: s.KafkaPrefix}, Group: projectorName, Patience: need.patience, Logger: logger,
 	})
 	sources[rebuild.FromTopics] = w.reader
 	if w.noReader != nil {
@@ -105,7 +111,9 @@ func (w *workshop) openRest(ctx context.Context, s *settings, logger *slog.Logge
 	config := rebuild.Config{
 		Set: w.set, Copy: w.model, States: w.db, Ledger: postgres.Rebuilds{DB: w.db}, Sources: sources, Now: time.Now, Logger: logger,
 	}
-	adjust(&config)
+	if need.adjust != nil {
+		need.adjust(&config)
+	}
 	w.rebuilder, err = rebuild.New(config)
 	return err
 }
@@ -165,9 +173,9 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 	}
 	stepBack(background)
 	show := newShower(os.Stderr)
-	w, err := openWorkshop(ctx, s, logger, func(config *rebuild.Config) {
+	w, err := openWorkshop(ctx, s, logger, workshopNeeds{adjust: func(config *rebuild.Config) {
 		config.Report, config.Found = show.progress, show.broken
-	})
+	}})
 	if err != nil {
 		return err
 	}
@@ -213,7 +221,7 @@ var errDiffers = errors.New("the read model differs from PostgreSQL")
 // Run implements the command.
 func (c projectionsVerify) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
 	show := newShower(os.Stderr)
-	w, err := openWorkshop(ctx, s, logger, func(config *rebuild.Config) { config.Report = show.progress })
+	w, err := openWorkshop(ctx, s, logger, workshopNeeds{adjust: func(config *rebuild.Config) { config.Report = show.progress }})
 	if err != nil {
 		return err
 	}
@@ -244,7 +252,7 @@ type projectionsRollback struct {
 
 // Run implements the command.
 func (c projectionsRollback) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
-	w, err := openWorkshop(ctx, s, logger, func(*rebuild.Config) {})
+	w, err := openWorkshop(ctx, s, logger, workshopNeeds{})
 	if err != nil {
 		return err
 	}

@@ -162,6 +162,9 @@ func valueAt(value string, position int64) string {
 	return fmt.Sprintf("%q at position %d", value, position)
 }
 
+// statusPatience is how long a look waits for Kafka: the rest of the status is of use without it.
+const statusPatience = 3 * time.Second
+
 // projectionsStatus looks.
 type projectionsStatus struct{ output }
 
@@ -176,7 +179,7 @@ type statusView struct {
 
 // Run implements the command.
 func (c projectionsStatus) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
-	w, err := openWorkshop(ctx, s, logger, func(*rebuild.Config) {})
+	w, err := openWorkshop(ctx, s, logger, workshopNeeds{patience: statusPatience})
 	if err != nil {
 		return err
 	}
