@@ -11,6 +11,9 @@
 // the commands tell by the record's version. A page is applied completely before the cursor moves past it,
 // so a crash between any two steps only costs another reading.
 //
+// The interval adapts: a source that answers slowly is asked less often, within a bound, and one that can't
+// be asked at all, because a breaker is open, is left alone.
+//
 // A record that its command refuses goes to Rejects and does not stop the others. A fault of our own side
 // stops the poll, the cursor stays, and the next poll goes on from there.
 package polling

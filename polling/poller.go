@@ -26,6 +26,9 @@ type Config struct {
 	Interval time.Duration                       // between the begins of two polls
 	InFlight int                                 // commands at once
 	MaxPages int                                 // of one poll; the rest is read by the next one
+
+	MaxInterval time.Duration // to which slow answers lengthen the interval
+	Away        func() bool   // tells that the source can't be asked now, so that the turn is skipped; nil: it always can
 }
 
 // Defaults of a poller.
@@ -33,6 +36,8 @@ const (
 	DefaultInterval = 5 * time.Second
 	DefaultInFlight = 64
 	DefaultMaxPages = 10_000
+
+	DefaultMaxInterval = 30 * time.Second
 )
 
 // Poller polls one feed.
@@ -41,6 +46,8 @@ type Poller struct {
 	polling  sync.Mutex // one poll at a time in this process, whoever asked for it
 	rejected memory
 	failures map[string]int // of records that fail on our side, polls in a row
+	slowest  time.Duration  // answer of this poll
+	interval *interval
 }
 
 // New checks the configuration and reports all that is missing.
@@ -58,7 +65,7 @@ func New(cfg Config) (*Poller, error) {
 	require(cfg.Lease != nil, "lease")
 	require(cfg.Now != nil, "clock")
 	require(cfg.Log != nil, "log")
-	require(cfg.Interval >= 0 && cfg.InFlight >= 0 && cfg.MaxPages >= 0, "sense in a negative bound")
+	require(cfg.Interval >= 0 && cfg.InFlight >= 0 && cfg.MaxPages >= 0 && cfg.MaxInterval >= 0, "sense in a negative bound")
 	if cfg.Metrics == nil {
 		cfg.Metrics = unregistered()
 	}
@@ -71,10 +78,15 @@ func New(cfg Config) (*Poller, error) {
 	if cfg.MaxPages == 0 {
 		cfg.MaxPages = DefaultMaxPages
 	}
-	return &Poller{cfg: cfg, failures: map[string]int{}}, errors.Join(faults...)
+	if cfg.MaxInterval == 0 {
+		cfg.MaxInterval = DefaultMaxInterval
+	}
+	adapting := &interval{least: cfg.Interval, most: max(cfg.Interval, cfg.MaxInterval), current: cfg.Interval}
+	return &Poller{cfg: cfg, failures: map[string]int{}, interval: adapting}, errors.Join(faults...)
 }
 
-// Run polls while it holds the lease, until ctx ends. A poll that fails is tried again after the interval.
+// Run polls while it holds the lease, until ctx ends. A poll that fails is tried again after the interval,
+// which slow answers lengthen.
 func (p *Poller) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := p.cfg.Lease.Hold(ctx, "poll/"+p.cfg.Feed, p.repeat)
@@ -89,6 +101,11 @@ func (p *Poller) Run(ctx context.Context) error {
 func (p *Poller) repeat(ctx context.Context) error {
 	for ctx.Err() == nil {
 		begun := p.cfg.Now()
+		if p.cfg.Away != nil && p.cfg.Away() {
+			p.cfg.Metrics.polls.WithLabelValues(p.cfg.Feed, "skipped").Inc()
+			pause(ctx, p.cfg.Interval)
+			continue
+		}
 		complete, err := p.Poll(ctx)
 		if err != nil && ctx.Err() == nil {
 			p.cfg.Log.WarnContext(ctx, "a poll failed; the cursor stays and the next poll goes on from there", "feed", p.cfg.Feed, "error", err)
@@ -96,7 +113,7 @@ func (p *Poller) repeat(ctx context.Context) error {
 		if err == nil && !complete {
 			continue
 		}
-		pause(ctx, p.cfg.Interval-p.cfg.Now().Sub(begun))
+		pause(ctx, p.interval.rest(p.cfg.Now().Sub(begun)))
 	}
 	return context.Cause(ctx)
 }
@@ -116,7 +133,9 @@ func (p *Poller) Poll(ctx context.Context) (complete bool, err error) {
 	p.polling.Lock()
 	defer p.polling.Unlock()
 	begun := p.cfg.Now()
+	p.slowest = 0
 	defer func() {
+		p.cfg.Metrics.interval.WithLabelValues(p.cfg.Feed).Set(p.interval.answered(p.slowest).Seconds())
 		outcome := "partial"
 		if complete {
 			outcome = "complete"
@@ -170,7 +189,9 @@ func (p *Poller) open(ctx context.Context) (Pass, error) {
 // page reads and applies a page and moves the cursor past it. Once a record failed the cursor stays, for
 // this page and those behind it, which are applied all the same.
 func (p *Poller) page(ctx context.Context, pass Pass, begun time.Time, move bool) (more bool, failed []error, err error) {
+	asked := p.cfg.Now()
 	items, more, err := pass.Next(ctx)
+	p.slowest = max(p.slowest, p.cfg.Now().Sub(asked))
 	if err != nil {
 		return false, nil, err
 	}

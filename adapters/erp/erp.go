@@ -39,6 +39,7 @@ type Config struct {
 	Rejects  func(context.Context, polling.Reject) // nil: only logged
 	Log      *slog.Logger
 	Metrics  *polling.Metrics
+	Away     func() bool      // as polling.Config has it
 	Now      func() time.Time // nil: time.Now
 	Interval time.Duration    // 0: polling.DefaultInterval
 	Overlap  time.Duration    // 0: DefaultOverlap
@@ -103,7 +104,7 @@ func (cfg Config) poller(feed, path string, read func(json.RawMessage) polling.C
 			Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
 		},
 		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects,
-		Log: cfg.Log, Metrics: cfg.Metrics, Now: cfg.Now, Interval: cfg.Interval,
+		Log: cfg.Log, Metrics: cfg.Metrics, Away: cfg.Away, Now: cfg.Now, Interval: cfg.Interval,
 	})
 }
 

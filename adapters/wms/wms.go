@@ -34,6 +34,7 @@ type Config struct {
 	Rejects          func(context.Context, polling.Reject) // nil: only logged
 	Log              *slog.Logger
 	Metrics          *polling.Metrics
+	Away             func() bool      // as polling.Config has it
 	Now              func() time.Time // nil: time.Now
 	StockInterval    time.Duration    // 0: polling.DefaultInterval
 	ShipmentInterval time.Duration    // 0: polling.DefaultInterval
@@ -107,7 +108,7 @@ func (cfg Config) poller(feed string, interval time.Duration, from polling.Sourc
 	return polling.New(polling.Config{
 		Feed: feed, Source: from, Interval: interval,
 		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects,
-		Log: cfg.Log, Metrics: cfg.Metrics, Now: cfg.Now,
+		Log: cfg.Log, Metrics: cfg.Metrics, Away: cfg.Away, Now: cfg.Now,
 	})
 }
 

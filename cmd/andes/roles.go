@@ -161,7 +161,7 @@ func erpRole(p *platform) ([]part, error) {
 	}
 	adapter, err := erp.New(erp.Config{
 		URL: p.settings.ERPURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
-		Log: p.logger, Metrics: metrics, Interval: p.settings.ERPPoll,
+		Log: p.logger, Metrics: metrics, Away: caller.Away, Interval: p.settings.ERPPoll,
 	})
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func wmsRole(p *platform) ([]part, error) {
 	}
 	adapter, err := wms.New(wms.Config{
 		URL: p.settings.WMSURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
-		Log: p.logger, Metrics: metrics, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll,
+		Log: p.logger, Metrics: metrics, Away: caller.Away, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll,
 	})
 	if err != nil {
 		return nil, err

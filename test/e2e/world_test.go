@@ -181,7 +181,7 @@ func prepare(t *testing.T, o options) *scene {
 		"ANDES_REDIS_PREFIX="+s.schema+":", "ANDES_KAFKA_PREFIX="+s.schema+".", "ANDES_KAFKA_PARTITIONS=2",
 		"ANDES_REDIS_ADDRS="+service(t, "ANDES_REDIS_ADDRS"), "ANDES_KAFKA_BROKERS="+s.brokers,
 		"ANDES_ERP_URL="+s.lab.URLs.ERP, "ANDES_WMS_URL="+s.lab.URLs.WMS, "ANDES_OMS_URL="+s.lab.URLs.OMS, "ANDES_PAYMENT_URL="+s.lab.URLs.Payment,
-		"ANDES_PAYMENT_WEBHOOK_SECRET="+gatewaySecret, "ANDES_ERP_POLL=300ms", "ANDES_WMS_POLL=200ms", "ANDES_OMS_SETTLE=5s",
+		"ANDES_PAYMENT_WEBHOOK_SECRET="+gatewaySecret, "ANDES_ERP_POLL=300ms", "ANDES_WMS_POLL=200ms", "ANDES_OMS_SETTLE=5s", "ANDES_BREAKER_OPEN_FOR=1s",
 		"ANDES_RETRY_TIERS=200ms,1s,5s", "ANDES_WEBHOOK_RETRY_TIERS=200ms,1s,5s,10s",
 		"ANDES_DEV_KEY_FILE="+filepath.Join(t.TempDir(), "issuer.pem"),
 	)
