@@ -36,8 +36,12 @@ func writeLog(t *testing.T, conn *pgx.Conn, n, payload int) {
 	rows := make([][]any, n)
 	for i := range rows {
 		kind := []string{"stock.level_reported", "stock.reserved"}[i%2]
+		meta := fmt.Sprintf(`{"correlationId":"c%d"}`, i%5)
+		if i%5 == 4 {
+			meta = `{}`
+		}
 		rows[i] = []any{int16(0), int64(10 * (i + 1)), fmt.Sprint("stock/", "ABC"[i%3:i%3+1]), int64(i/3 + 1), uuid.New(), kind, int16(1),
-			`{"p":"` + strings.Repeat("x", payload) + `"}`, fmt.Sprintf(`{"correlationId":"c%d"}`, i%5), dayOne.Add(time.Duration(i) * time.Second)}
+			`{"p":"` + strings.Repeat("x", payload) + `"}`, meta, dayOne.Add(time.Duration(i) * time.Second)}
 	}
 	columns := []string{"shard", "position", "stream", "version", "id", "type", "schema", "data", "meta", "recorded_at"}
 	if _, err := conn.CopyFrom(t.Context(), pgx.Identifier{"events"}, columns, pgx.CopyFromRows(rows)); err != nil {

@@ -7,7 +7,7 @@ SELECT type, date_bin($5::interval, recorded_at, 'epoch') AS since,
 FROM (
     SELECT *,
            (cardinality($6::text[]) = 0 OR type = ANY ($6))
-           AND starts_with(stream, $7) AND ($8 = '' OR meta ->> 'correlationId' = $8)
+           AND starts_with(stream, $7) AND ($8 = '' OR coalesce(meta ->> 'correlationId', '') = $8)
            AND recorded_at >= coalesce($9::timestamptz, '-infinity')
            AND recorded_at <= coalesce($10::timestamptz, 'infinity') AS wanted
     FROM (SELECT * FROM events WHERE shard = $1 AND position > $2 AND position <= $3 ORDER BY position LIMIT $4) AS page

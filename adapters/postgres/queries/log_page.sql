@@ -4,7 +4,7 @@ SELECT wanted, shard, position, stream, version, id, type, schema, data, meta, r
 FROM (
     SELECT *, position = max(position) OVER () AS last,
            (cardinality($6::text[]) = 0 OR type = ANY ($6))
-           AND starts_with(stream, $7) AND ($8 = '' OR meta ->> 'correlationId' = $8)
+           AND starts_with(stream, $7) AND ($8 = '' OR coalesce(meta ->> 'correlationId', '') = $8)
            AND recorded_at >= coalesce($9::timestamptz, '-infinity')
            AND recorded_at <= coalesce($10::timestamptz, 'infinity') AS wanted
     FROM (
