@@ -203,6 +203,9 @@ func (r *reading) consumer(ctx context.Context, consumer Watched) error {
 		return err
 	}
 	for _, topic := range consumer.Topics {
+		if !r.log.has(topic) {
+			continue // its lag is not 0, it is unknown
+		}
 		if err := r.origin(consumer, topic, committed); err != nil {
 			return err
 		}
@@ -265,6 +268,9 @@ func (r *reading) retry(consumer, topic string, committed map[partition]int64) e
 
 func (r *reading) dlq(ctx context.Context, consumer string) error {
 	topic := r.lag.config.Names.DLQ(consumer)
+	if !r.log.has(topic) {
+		return nil
+	}
 	settled, err := r.settled(ctx, consumer)
 	if err != nil {
 		return fmt.Errorf("settled dead letters: %w", err)

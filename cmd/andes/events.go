@@ -150,8 +150,6 @@ type moment struct {
 	at       time.Time
 }
 
-const day = 24 * time.Hour
-
 // parseMoment reads a position, a time or an age.
 func parseMoment(flag, text string, now time.Time) (moment, error) {
 	if text == "" {
@@ -163,30 +161,15 @@ func parseMoment(flag, text string, now time.Time) (moment, error) {
 		}
 		return moment{position: position}, nil
 	}
-	at, err := parseTime(text, now)
-	if err != nil {
-		return moment{}, fmt.Errorf("%s: %w", flag, err)
-	}
-	return moment{at: at}, nil
+	at, err := past(flag, text, now)
+	return moment{at: at}, err
 }
 
-var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly}
-
-// parseTime reads a time, in UTC where it names no zone, or an age.
-func parseTime(text string, now time.Time) (time.Time, error) {
-	if days, err := strconv.ParseUint(strings.TrimSuffix(text, "d"), 10, 16); err == nil && strings.HasSuffix(text, "d") {
-		return now.Add(-time.Duration(days) * day), nil
+// past reads a time that has come, or an age.
+func past(flag, text string, now time.Time) (time.Time, error) {
+	at, err := instant(flag, text, now)
+	if err == nil && at.After(now) {
+		return at, fmt.Errorf("%s: %s is in the future", flag, text)
 	}
-	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	for _, layout := range timeLayouts {
-		if at, err := time.Parse(layout, text); err == nil {
-			if at.After(now) {
-				return at, fmt.Errorf("%s is in the future", text)
-			}
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is no time (2026-11-30, 2026-11-30T18:00, RFC 3339) and no age (15m, 36h, 7d)", text)
+	return at, err
 }

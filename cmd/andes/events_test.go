@@ -27,7 +27,7 @@ func TestMomentsAreReadOrRefused(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"0", "-3", "yesterday", "2026-13-01", "2027-01-01", "-15m", "1.5", "d", "99999999999999999999"} {
-		if got, err := parseMoment("--from", text, now); err == nil || !strings.HasPrefix(err.Error(), "--from: ") {
+		if got, err := parseMoment("--from", text, now); err == nil || !strings.HasPrefix(err.Error(), "--from") {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestTheLargestStreamsAreFoundOverPages(t *testing.T) {
 }
 
 func TestNothingSteersTheTerminal(t *testing.T) {
-	if got := printable("a\x1b[31m\u202eb\u009bc ñ"); got != "a\uFFFD[31m\uFFFDb\uFFFDc ñ" {
+	if got := harmless("a\x1b[31m\u202eb\u009bc ñ"); got != "a\uFFFD[31m\uFFFDb\uFFFDc ñ" {
 		t.Errorf("%q", got)
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"andes/eventstore"
 )
@@ -53,9 +52,7 @@ const payloadWidth = 100
 
 const (
 	tableRow   = "%-10s  %-24s  %-28s  %7s  %-48s  %s\n"
-	tableTime  = "2006-01-02T15:04:05.000Z"
 	ellipsis   = "…"
-	unprinted  = '\uFFFD' // for what could steer a terminal
 	lineBreaks = "\n"
 )
 
@@ -72,30 +69,20 @@ func (p *eventPrinter) print(event shownEvent) error {
 			return err
 		}
 	}
-	payload := printable(string(event.Data))
+	payload := harmless(string(event.Data))
 	if runes := []rune(payload); !p.wide && len(runes) > payloadWidth {
 		payload = string(runes[:payloadWidth]) + ellipsis
 	}
-	_, err := fmt.Fprintf(p.out, tableRow, strconv.FormatInt(event.Position, 10), event.RecordedAt.UTC().Format(tableTime),
-		printable(event.Type), strconv.FormatInt(event.Version, 10), printable(event.Stream.String()), payload)
+	_, err := fmt.Fprintf(p.out, tableRow, strconv.FormatInt(event.Position, 10), event.RecordedAt.UTC().Format(seconds3),
+		harmless(event.Type), strconv.FormatInt(event.Version, 10), harmless(event.Stream.String()), payload)
 	return err
 }
 
-// printable keeps a text from steering the terminal that it is printed on.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unprinted
-	}, text)
-}
-
-// printableLines is printable with the text's own lines.
-func printableLines(text string) string {
+// harmlessLines is harmless with the text's own lines.
+func harmlessLines(text string) string {
 	lines := strings.Split(text, lineBreaks)
 	for i, line := range lines {
-		lines[i] = printable(line)
+		lines[i] = harmless(line)
 	}
 	return strings.Join(lines, lineBreaks)
 }

@@ -75,11 +75,8 @@ func parseUntil(text string, now time.Time) (until, error) {
 	if text == "" {
 		return until{}, nil
 	}
-	at, err := parseTime(text, now)
-	if err != nil {
-		return until{}, fmt.Errorf("--at: %w", err)
-	}
-	return until{at: at}, nil
+	at, err := past("--at", text, now)
+	return until{at: at}, err
 }
 
 // foldedStream is a stream at a moment.
@@ -168,7 +165,7 @@ func (p *eventPrinter) state(folded foldedStream) error {
 	if err := json.Indent(&indented, state, "", "  "); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.out, "\n%s at version %d, position %d, %s\n%s\n", printable(folded.stream.String()), folded.version,
-		folded.position, folded.recordedAt.UTC().Format(time.RFC3339Nano), printableLines(indented.String()))
+	_, err := fmt.Fprintf(p.out, "\n%s at version %d, position %d, %s\n%s\n", harmless(folded.stream.String()), folded.version,
+		folded.position, folded.recordedAt.UTC().Format(time.RFC3339Nano), harmlessLines(indented.String()))
 	return err
 }

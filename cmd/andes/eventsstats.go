@@ -30,6 +30,8 @@ const (
 	maxTop     = 1000
 	maxBuckets = 1000
 	fewBuckets = 24 // at most, when the width is chosen here
+
+	day = 24 * time.Hour
 )
 
 // bucketWidths are those that people read easily.
@@ -212,7 +214,7 @@ func (s *eventStats) print(out io.Writer) error {
 	}
 	fmt.Fprintf(table, "\n\nTYPE\tEVENTS\tSHARE\tBYTES EACH\n")
 	for _, count := range s.Types {
-		fmt.Fprintf(table, "%s\t%s\t%.1f %%\t%d\n", printable(count.Type), grouped(count.Events), 100*float64(count.Events)/float64(s.Events), count.Bytes/count.Events)
+		fmt.Fprintf(table, "%s\t%s\t%.1f %%\t%d\n", harmless(count.Type), grouped(count.Events), 100*float64(count.Events)/float64(s.Events), count.Bytes/count.Events)
 	}
 	fmt.Fprintf(table, "\nSINCE (spans of %s)\tEVENTS\t\n", s.bucket)
 	most := int64(1)
@@ -225,7 +227,7 @@ func (s *eventStats) print(out io.Writer) error {
 	if len(s.LargestStreams) > 0 {
 		fmt.Fprint(table, "\nLARGEST STREAMS\tEVENTS (all of theirs)\n")
 		for _, stream := range s.LargestStreams {
-			fmt.Fprintf(table, "%s\t%s\n", printable(stream.Stream), grouped(stream.Events))
+			fmt.Fprintf(table, "%s\t%s\n", harmless(stream.Stream), grouped(stream.Events))
 		}
 	}
 	return table.Flush()
