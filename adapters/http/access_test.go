@@ -15,6 +15,7 @@ import (
 	"andes/commands/partner"
 	"andes/eventstore"
 	"andes/queries"
+	"andes/quota"
 )
 
 // secured are calls that need a partner's token.
@@ -131,12 +132,15 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 // allowance is a quota of some requests.
 type allowance struct{ left int }
 
-func (a *allowance) Take(_ context.Context, channel partner.State, group QuotaGroup) Verdict {
-	a.left--
-	if channel.Tier != "gold" || group != Reads {
-		return Verdict{Allowed: true}
+func (a *allowance) Take(_ context.Context, ask quota.Ask) quota.Verdict {
+	a.left -= int(ask.Cost)
+	if ask.Tier != "gold" || ask.Key.Group != quota.Reads {
+		return quota.Verdict{Allowed: true}
 	}
-	return Verdict{Allowed: a.left >= 0, Limit: 20, Window: time.Second, Remaining: max(0, a.left), Reset: 300 * time.Millisecond, RetryAfter: 1500 * time.Millisecond}
+	return quota.Verdict{
+		Allowed: a.left >= 0, By: quota.ByShared, Group: quota.Reads, Limit: quota.Limit{PerSecond: 20, Burst: 20},
+		Remaining: int64(max(0, a.left)), Reset: 300 * time.Millisecond, RetryAfter: 1500 * time.Millisecond,
+	}
 }
 
 func TestQuotasAreToldAndKept(t *testing.T) {

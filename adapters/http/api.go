@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"andes/eventstore"
+	"andes/quota"
 )
 
 // access says who may use an endpoint.
@@ -32,7 +33,7 @@ type endpoint struct {
 	summary      string
 	description  string
 	access       access
-	quota        QuotaGroup   // "": none
+	quota        quota.Group  // "": none
 	keyed        bool         // needs an Idempotency-Key
 	frequent     bool         // its good answers are logged for debugging only
 	body         reflect.Type // of the request; nil: none

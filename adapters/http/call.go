@@ -17,6 +17,7 @@ import (
 
 	"andes/commands/partner"
 	"andes/eventstore"
+	"andes/quota"
 )
 
 // statusGone is logged when the caller left before the answer.
@@ -34,6 +35,8 @@ type call struct {
 	sku         string // in the path, exactly as it was sent
 	trace       string // W3C traceparent, if the caller sent a valid one
 	principal   Principal
+	caller      *partner.State // once it is known
+	asked       quota.Ask      // of the quotas, when the request was admitted
 	status      int
 	fault       error // of ours, for the log
 }
@@ -126,32 +129,7 @@ func (c *call) admit() error {
 			return err
 		}
 	}
-	if c.endpoint.quota == "" || c.api.Quota == nil {
-		return nil
-	}
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
-	channel, err := c.channel(ctx)
-	if err != nil {
-		return err
-	}
-	verdict := c.api.Quota.Take(ctx, channel, c.endpoint.quota)
-	verdict.tell(c.Header(), c.endpoint.quota)
-	if !verdict.Allowed {
-		return eventstore.Refuse(CodeRateLimited, "the quota of %s is used up", c.endpoint.quota)
-	}
-	return nil
-}
-
-// tell writes the RateLimit headers.
-func (v Verdict) tell(header http.Header, group QuotaGroup) {
-	if v.Limit > 0 {
-		header.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%s", string(group), v.Limit, seconds(v.Window)))
-		header.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%s", string(group), v.Remaining, seconds(v.Reset)))
-	}
-	if !v.Allowed {
-		header.Set("Retry-After", seconds(max(v.RetryAfter, v.Reset)))
-	}
+	return c.takeQuota()
 }
 
 func (c *call) authenticate() error {
@@ -204,6 +182,9 @@ func bearer(header http.Header) (string, bool) {
 
 // channel gives the partner that calls.
 func (c *call) channel(ctx context.Context) (partner.State, error) {
+	if c.caller != nil {
+		return *c.caller, nil
+	}
 	channel, known, err := c.api.Partners.Partner(ctx, c.principal.Partner)
 	if err != nil {
 		return partner.State{}, err
@@ -211,6 +192,7 @@ func (c *call) channel(ctx context.Context) (partner.State, error) {
 	if !known {
 		return partner.State{}, eventstore.Refuse(partner.CodeUnknown, "an operator has to set the partner up first")
 	}
+	c.caller = &channel
 	return channel, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"andes/commands/sku"
 	"andes/eventstore"
 	"andes/queries"
+	"andes/quota"
 )
 
 // How many SKUs one request may ask for.
@@ -22,6 +23,8 @@ const (
 	maxSKUsInQuery = 100
 	maxSKUsInBody  = 1000
 )
+
+const batchDescription = "Costs 1 of the quota of reads for each 100 SKUs or part of them; a GET costs 1."
 
 // skusBody asks for many SKUs.
 type skusBody struct {
@@ -72,13 +75,13 @@ func (a *API) stockEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs",
-			access: partners, quota: Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
+			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
 			handle:   func(c *call) error { return c.withQuerySKUs(c.answerStock) },
 		},
 		{
-			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs",
-			access: partners, quota: Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
+			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs", description: batchDescription,
+			access: partners, quota: quota.Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
 			refusals: []eventstore.Code{CodeOverloaded},
 			handle:   func(c *call) error { return c.withBodySKUs(c.answerStock) },
 		},
@@ -90,13 +93,13 @@ func (a *API) priceEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs",
-			access: partners, quota: Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
+			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
 			handle:   func(c *call) error { return c.withQuerySKUs(c.answerPrices) },
 		},
 		{
-			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs",
-			access: partners, quota: Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
+			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs", description: batchDescription,
+			access: partners, quota: quota.Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
 			refusals: []eventstore.Code{CodeOverloaded},
 			handle:   func(c *call) error { return c.withBodySKUs(c.answerPrices) },
 		},
@@ -107,7 +110,7 @@ func (a *API) productEndpoints() []*endpoint {
 	return []*endpoint{{
 		method: http.MethodGet, path: productPrefix + "{sku}", id: "product", tag: "catalogue", summary: "A product",
 		description: "All that follows /v1/products/ is the SKU, percent-encoded once.",
-		access:      partners, quota: Reads, frequent: true,
+		access:      partners, quota: quota.Reads, frequent: true,
 		answers:  []answer{{status: 200, description: "The product", body: reflect.TypeFor[productBody]()}},
 		refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
 		handle:   (*call).answerProduct,
@@ -148,6 +151,9 @@ func (c *call) withBodySKUs(answer func(skus []string) error) error {
 	skus := make([]string, len(body.SKUs))
 	for i, text := range body.SKUs {
 		skus[i] = string(text)
+	}
+	if err := c.takeMore(costOf(len(skus))); err != nil {
+		return err
 	}
 	return answer(skus)
 }

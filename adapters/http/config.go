@@ -10,10 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"andes/commands/partner"
 	"andes/commands/subscription"
 	"andes/eventstore"
 	"andes/queries"
+	"andes/quota"
 )
 
 // Role is a group of endpoints that is deployed together.
@@ -45,28 +45,9 @@ type Subscriptions interface {
 	Subscriptions(ctx context.Context, partnerID string) ([]subscription.State, error)
 }
 
-// QuotaGroup is a group of endpoints that share a partner's quota.
-type QuotaGroup string
-
-// The groups with a quota. Orders have their own, so a burst of reads never stops a partner's sales.
-const (
-	Reads  QuotaGroup = "reads"
-	Orders QuotaGroup = "orders"
-)
-
 // Quota decides whether a partner may make one more request.
 type Quota interface {
-	Take(ctx context.Context, channel partner.State, group QuotaGroup) Verdict
-}
-
-// Verdict is a quota's decision and what the caller is told of it.
-type Verdict struct {
-	Allowed    bool
-	Limit      int           // requests in a window; 0: nothing is told
-	Window     time.Duration // of the limit
-	Remaining  int
-	Reset      time.Duration // until Remaining is Limit again
-	RetryAfter time.Duration // when not allowed
+	Take(ctx context.Context, ask quota.Ask) quota.Verdict
 }
 
 // Limits bound a request.
@@ -85,15 +66,16 @@ var DefaultLimits = Limits{Body: 1 << 20, ReadTimeout: 2 * time.Second, CommandT
 type Config struct {
 	Roles []Role // what is served here; empty: all
 
-	Executor      eventstore.Executor             // Command
-	Subscriptions Subscriptions                   // Command
-	Reader        queries.Reader                  // Query
-	Orders        queries.Orders                  // Query; with Command only, for the trace of webhooks
-	Partners      queries.Partners                // both
-	DeadLetters   DeadLetters                     // Ops
-	Thresholds    queries.Thresholds              // zero: the default ones
-	Quota         Quota                           // nil: no quotas
-	Ready         func(context.Context) Readiness // may be nil
+	Executor        eventstore.Executor             // Command
+	Subscriptions   Subscriptions                   // Command
+	Reader          queries.Reader                  // Query
+	Orders          queries.Orders                  // Query; with Command only, for the trace of webhooks
+	Partners        queries.Partners                // both
+	DeadLetters     DeadLetters                     // Ops
+	Thresholds      queries.Thresholds              // zero: the default ones
+	Quota           Quota                           // nil: no quotas
+	OlderRateFields bool                            // tell quotas by X-RateLimit-* too
+	Ready           func(context.Context) Readiness // may be nil
 
 	// Verify gives whom a bearer token stands for. Any error means 401, unless it says by a method
 	// Outage() bool that the token could not be judged.

@@ -72,7 +72,11 @@ func (a *API) operation(e *endpoint) *huma.Operation {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: a.shapes.request(e.body)}}}
 	}
 	for _, good := range e.answers {
-		op.Responses[strconv.Itoa(good.status)] = a.response(good)
+		response := a.response(good)
+		if e.quota != "" {
+			a.describeQuota(response)
+		}
+		op.Responses[strconv.Itoa(good.status)] = response
 	}
 	a.refusalResponses(e, op.Responses, a.shapes.schema(reflect.TypeFor[problemBody]()))
 	op.Responses["default"] = &huma.Response{

@@ -17,6 +17,7 @@ import (
 	"andes/commands/reservation"
 	"andes/eventstore"
 	"andes/queries"
+	"andes/quota"
 )
 
 // orderBody places an order.
@@ -101,7 +102,7 @@ func (a *API) orderEndpoints() []*endpoint {
 		{
 			method: http.MethodPost, path: "/v1/orders", id: "placeOrder", tag: "orders", summary: "Place an order",
 			description: "The stock is held and the order recorded before the answer. A finished answer, also a refusal, is repeated byte for byte for the same key and body.",
-			access:      partners, quota: Orders, keyed: true, body: reflect.TypeFor[orderBody](),
+			access:      partners, quota: quota.Orders, keyed: true, body: reflect.TypeFor[orderBody](),
 			answers: []answer{{status: 202, description: "The order is placed", body: view, headers: []string{"Location", replayedHeader}}},
 			refusals: slices.Concat(commandCodes, []eventstore.Code{
 				order.CodeUnknownSKU, order.CodeCurrencyMismatch, order.CodePriceMismatch, order.CodeNoPrice, order.CodeOrderInvalid, order.CodeTotalTooLarge,
@@ -112,7 +113,7 @@ func (a *API) orderEndpoints() []*endpoint {
 		{
 			method: http.MethodPost, path: "/v1/orders/{id}/cancel", id: "cancelOrder", tag: "orders", summary: "Cancel an order",
 			description: "Until dispatch. Repeating it changes nothing. A body is not read. A confirmed order is cancelled, and its money given back, when the order registry has withdrawn it; until then its cancellation is requested.",
-			access:      partners, quota: Orders,
+			access:      partners, quota: quota.Orders,
 			answers: []answer{
 				{status: 200, description: "The order is cancelled", body: view},
 				{status: 202, description: "The cancellation is requested: see cancellation, and later status", body: view},
@@ -128,14 +129,14 @@ func (a *API) orderQueryEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/v1/orders/{id}", id: "order", tag: "orders", summary: "An order of the partner",
-			access: partners, quota: Reads,
+			access: partners, quota: quota.Reads,
 			answers:  []answer{{status: 200, description: "The order", body: reflect.TypeFor[orderView]()}},
 			refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
 			handle:   (*call).answerOrder,
 		},
 		{
 			method: http.MethodGet, path: "/v1/orders", id: "orders", tag: "orders", summary: "The partner's orders by their last change",
-			access: partners, quota: Reads,
+			access: partners, quota: quota.Reads,
 			parameters: []*huma.Param{
 				queryParameter("updatedSince", "Begin with orders changed at or after this RFC 3339 time; not together with cursor", false, &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
 				queryParameter("cursor", "nextCursor of an earlier answer", false, &huma.Schema{Type: huma.TypeString, Pattern: "^[A-Za-z0-9_-]+$"}),

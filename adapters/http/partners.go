@@ -28,6 +28,8 @@ type policyBody struct {
 	SafetyBuffer units          `json:"safetyBuffer,omitempty" example:"2" doc:"Units held back from this channel"`
 	VisibleCap   units          `json:"visibleCap,omitempty" example:"100" doc:"Most units shown; 0: no cap"`
 	Discounts    []discountBody `json:"discounts,omitempty" maxItems:"1000" doc:"The best one counts; they do not add up"`
+
+	QuotaPerChannel bool `json:"quotaPerChannel,omitempty" doc:"Each of the partner's channels, told apart by its tokens' subject, has a quota of its own; else they share one"`
 }
 
 // discountBody takes a percentage or an amount off.
@@ -110,7 +112,7 @@ func (c *call) configurePartner() error {
 
 func (p policyBody) parse() (partner.Policy, error) {
 	var problems []eventstore.Problem
-	policy := partner.Policy{PriceList: p.PriceList, Currency: string(p.Currency), SafetyBuffer: int64(p.SafetyBuffer), VisibleCap: int64(p.VisibleCap)}
+	policy := partner.Policy{PriceList: p.PriceList, Currency: string(p.Currency), SafetyBuffer: int64(p.SafetyBuffer), VisibleCap: int64(p.VisibleCap), QuotaPerChannel: p.QuotaPerChannel}
 	for i, each := range p.Discounts {
 		off, faults := each.Amount.parse("/policy/discounts/" + strconv.Itoa(i) + "/amount")
 		problems = append(problems, faults...)
@@ -141,7 +143,7 @@ func (c *call) answerPartner() error {
 func partnerOf(s partner.State) partnerView {
 	view := partnerView{ID: s.ID, Name: s.Name, Tier: s.Tier, Policy: policyBody{
 		PriceList: s.Policy.PriceList, Currency: currencyText(s.Policy.Currency),
-		SafetyBuffer: units(s.Policy.SafetyBuffer), VisibleCap: units(s.Policy.VisibleCap),
+		SafetyBuffer: units(s.Policy.SafetyBuffer), VisibleCap: units(s.Policy.VisibleCap), QuotaPerChannel: s.Policy.QuotaPerChannel,
 	}}
 	for _, each := range s.Policy.Discounts {
 		discount := discountBody{SKU: skuText(each.SKU), Segment: each.Segment, Percent: percentText(each.Percent), From: each.From, Until: each.Until}

@@ -17,7 +17,6 @@ import (
 // document lists them all; the tests hold every answer to that list.
 var (
 	tokenCodes = []eventstore.Code{CodeUnauthenticated, CodeForbidden, CodeQueryMalformed, CodeParameterUnknown, CodeUnavailable}
-	quotaCodes = []eventstore.Code{CodeRateLimited, partner.CodeUnknown}
 	keyCodes   = []eventstore.Code{CodeKeyRequired, CodeKeyInvalid, eventstore.CodeIdempotencyKeyReused, eventstore.CodeRequestInProgress}
 	// commandCodes are of what goes to the write side.
 	commandCodes = []eventstore.Code{CodeUnavailable, CodeOverloaded, CodeOutcomeUnknown, eventstore.CodeEventTooLarge, eventstore.CodeTextNotStorable}
@@ -37,8 +36,11 @@ func (a *API) codes(e *endpoint) []eventstore.Code {
 			all = append(all, a.shapes.codes(a.shapes.schema(e.body))...)
 		}
 	}
+	if e.access == partners {
+		all = append(all, CodeRateLimited)
+	}
 	if e.quota != "" {
-		all = append(all, quotaCodes...)
+		all = append(all, partner.CodeUnknown)
 	}
 	if e.keyed {
 		all = append(all, keyCodes...)
@@ -89,6 +91,9 @@ func (a *API) refusalResponses(e *endpoint, responses map[string]*huma.Response,
 			response.Headers["WWW-Authenticate"] = textHeader("")
 		case 409, 429, 503:
 			response.Headers["Retry-After"] = textHeader("Seconds to wait, where waiting helps")
+		}
+		if status == 429 && e.quota != "" {
+			a.describeQuota(response)
 		}
 		responses[name] = response
 	}

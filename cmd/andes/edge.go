@@ -52,14 +52,16 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 	}
 	p.onClose(reader.Close)
 	config.Reader = reader
-	partners := queries.DefaultCachedPartnersConfig()
-	partners.Source, partners.Now = p.store, time.Now
-	cached, err := queries.NewCachedPartners(partners)
+	if config.Partners, err = p.cachedPartners(); err != nil {
+		return nil, err
+	}
+	limits, err := p.quotas()
 	if err != nil {
 		return nil, err
 	}
-	p.onClose(cached.Close)
-	config.Partners = cached
+	if p.settings.Quota == quotaOn {
+		config.Quota, config.OlderRateFields = limits, p.settings.QuotaOlderFields
+	}
 	if err := p.authenticate(&config); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ import (
 	"andes/catalogue"
 	"andes/eventstore"
 	"andes/polling"
+	"andes/queries"
+	"andes/quota"
 )
 
 // platform is what the roles share. It is opened once and closed last.
@@ -34,6 +36,9 @@ type platform struct {
 	model   *redis.ReadModel // made on first use
 	closers []func()         // before the clients are closed
 	polls   *polling.Metrics
+
+	limits   *quota.Quotas
+	partners *queries.CachedPartners
 
 	guards       []*guard.Guard // of the systems that this process calls
 	guardMetrics *guard.Metrics

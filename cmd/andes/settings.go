@@ -13,6 +13,8 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/providers/structs"
 	"github.com/knadh/koanf/v2"
+
+	"andes/quota"
 )
 
 // settings is the whole configuration. Each is set by a YAML file or by ANDES_<NAME>, in upper case.
@@ -70,6 +72,13 @@ type settings struct {
 	StockStale     time.Duration `koanf:"stock_stale"`
 	PriceStale     time.Duration `koanf:"price_stale"`
 
+	Quota            string        `koanf:"quota"`              // on or off: whether the partner API keeps to the quotas
+	QuotaTiers       string        `koanf:"quota_tiers"`        // <tier>=<reads a second>/<orders a second>, comma-separated
+	QuotaBurst       time.Duration `koanf:"quota_burst"`        // how much may come at once: the quota of so many whole seconds
+	QuotaEndpoint    int64         `koanf:"quota_endpoint"`     // requests a second to each endpoint of an instance
+	QuotaClient      int64         `koanf:"quota_client"`       // and of each partner
+	QuotaOlderFields bool          `koanf:"quota_older_fields"` // tell quotas by X-RateLimit-* too
+
 	OpsURL   string `koanf:"ops_url"`   // for the command line: where the ops API is
 	OpsToken string `koanf:"ops_token"` // and its bearer token
 
@@ -96,6 +105,7 @@ func defaultSettings() settings {
 		RetryTiers: "1m,10m,1h", WebhookRetryTiers: "10s,1m,5m,30m,1h,3h,6h,12h", OMSRetryFor: 24 * time.Hour,
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
+		Quota: quotaOn, QuotaTiers: quota.DefaultTiers, QuotaBurst: time.Second, QuotaEndpoint: 20_000, QuotaClient: 2_000,
 		StartWait: 30 * time.Second, StopWait: 20 * time.Second,
 	}
 }
@@ -154,6 +164,7 @@ func (s *settings) check() error {
 	}
 	complain(s.OMSRetryFor <= 0, "oms_retry_for", "must be above zero")
 	complain(s.PaymentInquiry <= 0 || s.PaymentExpiry <= 0, "payment_expiry", "and payment_inquiry must be above zero")
+	complain(s.Quota != quotaOn && s.Quota != quotaOff, "quota", "is neither on nor off")
 	complain(s.Env == production && s.OIDCIssuer == "", "oidc_issuer", "is needed in production")
 	complain(s.OIDCIssuer != "" && s.OIDCJWKS == "", "oidc_jwks", "is needed with an issuer")
 	return errors.Join(faults...)

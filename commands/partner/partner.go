@@ -26,6 +26,9 @@ type Policy struct {
 	SafetyBuffer int64      `json:"safetyBuffer"`         // units held back from this channel
 	VisibleCap   int64      `json:"visibleCap,omitempty"` // most units shown; 0: no cap
 	Discounts    []Discount `json:"discounts,omitempty"`
+
+	// QuotaPerChannel gives each of the partner's channels (its OAuth clients) a quota of its own. Otherwise they share one.
+	QuotaPerChannel bool `json:"quotaPerChannel,omitempty"`
 }
 
 // Available is what the channel sees of a SKU whose net stock is net.

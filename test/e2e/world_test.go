@@ -182,6 +182,7 @@ func prepare(t *testing.T, o options) *scene {
 		"ANDES_REDIS_ADDRS="+service(t, "ANDES_REDIS_ADDRS"), "ANDES_KAFKA_BROKERS="+s.brokers,
 		"ANDES_ERP_URL="+s.lab.URLs.ERP, "ANDES_WMS_URL="+s.lab.URLs.WMS, "ANDES_OMS_URL="+s.lab.URLs.OMS, "ANDES_PAYMENT_URL="+s.lab.URLs.Payment,
 		"ANDES_PAYMENT_WEBHOOK_SECRET="+gatewaySecret, "ANDES_ERP_POLL=300ms", "ANDES_WMS_POLL=200ms", "ANDES_OMS_SETTLE=5s", "ANDES_BREAKER_OPEN_FOR=1s",
+		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=50000/50000", "ANDES_QUOTA_CLIENT=100000", "ANDES_QUOTA_ENDPOINT=100000",
 		"ANDES_RETRY_TIERS=200ms,1s,5s", "ANDES_WEBHOOK_RETRY_TIERS=200ms,1s,5s,10s",
 		"ANDES_DEV_KEY_FILE="+filepath.Join(t.TempDir(), "issuer.pem"),
 	)

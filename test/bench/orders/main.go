@@ -164,6 +164,7 @@ func startPlatform(ctx context.Context, roles string) (*platform, error) {
 	name := fmt.Sprintf("bench_orders_%d", time.Now().UnixNano())
 	env := append(os.Environ(),
 		"ANDES_ENV=development", "ANDES_HTTP_ADDR="+address, "ANDES_LOG_LEVEL=warn",
+		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=100000/100000", "ANDES_QUOTA_CLIENT=100000", "ANDES_QUOTA_ENDPOINT=100000",
 		"ANDES_POSTGRES_SCHEMA="+name, "ANDES_REDIS_PREFIX="+name+":", "ANDES_KAFKA_PREFIX="+name+".", "ANDES_KAFKA_PARTITIONS=3",
 		"ANDES_PAYMENT_WEBHOOK_SECRET=whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
 	migrate := exec.CommandContext(ctx, binary, "migrate")

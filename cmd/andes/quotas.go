@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"andes/adapters/redis"
+	"andes/queries"
+	"andes/quota"
+)
+
+// Whether the partner API keeps to the quotas. It need not where a mesh asks the rate limit service.
+const (
+	quotaOn  = "on"
+	quotaOff = "off"
+)
+
+// quotas are shared by all that enforces them in this process.
+func (p *platform) quotas() (*quota.Quotas, error) {
+	if p.limits != nil {
+		return p.limits, nil
+	}
+	config, err := p.settings.quotas()
+	if err != nil {
+		return nil, err
+	}
+	config.Store, config.Now, config.Logger, config.Metrics = redis.NewQuota(p.redis), time.Now, p.logger, p.metrics
+	limits, err := quota.New(config)
+	if err != nil {
+		return nil, err
+	}
+	p.onClose(limits.Close)
+	p.limits = limits
+	return limits, nil
+}
+
+// quotas are the bounds that the settings name.
+func (s *settings) quotas() (quota.Config, error) {
+	config := quota.DefaultConfig()
+	if s.QuotaBurst%time.Second != 0 {
+		return config, fmt.Errorf("%sQUOTA_BURST must be whole seconds", envPrefix)
+	}
+	tiers, err := quota.ParseTiers(s.QuotaTiers, int64(s.QuotaBurst/time.Second))
+	if err != nil {
+		return config, fmt.Errorf("%sQUOTA_TIERS: %w", envPrefix, err)
+	}
+	config.Tiers = tiers
+	config.Route = quota.Limit{PerSecond: s.QuotaEndpoint, Burst: s.QuotaEndpoint}
+	config.Client = quota.Limit{PerSecond: s.QuotaClient, Burst: s.QuotaClient}
+	return config, nil
+}
+
+// cachedPartners are shared by all that answers partners in this process.
+func (p *platform) cachedPartners() (*queries.CachedPartners, error) {
+	if p.partners != nil {
+		return p.partners, nil
+	}
+	config := queries.DefaultCachedPartnersConfig()
+	config.Source, config.Now = p.store, time.Now
+	partners, err := queries.NewCachedPartners(config)
+	if err != nil {
+		return nil, err
+	}
+	p.onClose(partners.Close)
+	p.partners = partners
+	return partners, nil
+}
