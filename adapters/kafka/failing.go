@@ -44,7 +44,7 @@ func (c *chain) fail(ctx context.Context, delivery *Delivery, err error) error {
 			c.log(ctx, slog.LevelWarn, "record failed and comes again", delivery, err)
 			return errRedeliver
 		}
-		target = c.ladder.after(delivery.Message.Topic, delivery.FirstFailure, now)
+		target = c.ladder.after(delivery.climbedFrom(), delivery.FirstFailure, now)
 	}
 	return c.park(ctx, delivery, target, class, err)
 }
@@ -113,6 +113,14 @@ func (c *chain) park(ctx context.Context, delivery *Delivery, target, class stri
 	}
 	c.tellParked(ctx, delivery, target, class, err)
 	return nil
+}
+
+// climbedFrom is the topic that the record waited in because of a failure of its own.
+func (d *Delivery) climbedFrom() string {
+	if d.parked != nil && d.parked.class == classBehind {
+		return ""
+	}
+	return d.Message.Topic
 }
 
 // way is the record's journey up to now.

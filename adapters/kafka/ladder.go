@@ -86,7 +86,7 @@ func (l ladder) delay(topic string) time.Duration {
 }
 
 // after gives where a record goes that came from a topic and failed for a passing reason. What comes from
-// elsewhere than a tier starts at the first one.
+// elsewhere than a tier, or was there only because of another record, starts at the first one.
 func (l ladder) after(topic string, firstFailure, now time.Time) string {
 	next := slices.Index(l.tiers, topic) + 1
 	if next == len(l.tiers) && next > 0 && now.Sub(firstFailure) < l.policy.RetryFor {

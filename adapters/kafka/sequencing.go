@@ -36,6 +36,8 @@ type sequencing struct {
 const (
 	// findOutIdle is how long the reading may come to nothing before it is given up and begun again.
 	findOutIdle = 30 * time.Second
+	// findOutTries is how often it is tried in one session.
+	findOutTries = 8
 	// findOutWait is short: whoever stops reading waits for the fetch that is under way.
 	findOutWait = 20 * time.Millisecond
 )
@@ -80,15 +82,7 @@ func (q *sequencing) begin(ctx context.Context, claims map[string][]int32) (map[
 		return sequences, nil
 	}
 	began := time.Now()
-	config := q.cluster.config()
-	config.Consumer.Return.Errors = true
-	config.Consumer.MaxWaitTime = findOutWait
-	client, err := sarama.NewClient(q.cluster.Brokers, config)
-	if err != nil {
-		return nil, fmt.Errorf("find out what is outstanding: %w", err)
-	}
-	defer func() { _ = client.Close() }()
-	found, err := q.findOut(ctx, client, whole)
+	found, err := q.findOutPatiently(ctx, whole)
 	if err != nil {
 		return nil, fmt.Errorf("find out what is outstanding: %w", err)
 	}
@@ -103,6 +97,27 @@ func (q *sequencing) begin(ctx context.Context, claims map[string][]int32) (map[
 	}
 	q.logger.InfoContext(ctx, "partitions assigned", "consumer", q.consumer, "partitions", whole, "outstandingKeys", total, "took", time.Since(began))
 	return sequences, nil
+}
+
+// findOutPatiently tries again while the broker has no clear answer, as about a topic that was just created:
+// beginning a session anew would take longer.
+func (q *sequencing) findOutPatiently(ctx context.Context, partitions []int32) (map[int32][]parkedCopy, error) {
+	config := q.cluster.config()
+	config.Consumer.Return.Errors = true
+	config.Consumer.MaxWaitTime = findOutWait
+	client, err := sarama.NewClient(q.cluster.Brokers, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = client.Close() }()
+	wait := backoff{least: 20 * time.Millisecond, most: time.Second}
+	for try := 1; ; try++ {
+		found, err := q.findOut(ctx, client, partitions)
+		if err == nil || try == findOutTries || !wait.pause(ctx) {
+			return found, err
+		}
+		q.logger.InfoContext(ctx, "what is outstanding can't be told yet", "consumer", q.consumer, "error", err)
+	}
 }
 
 // letter names a dead letter.
@@ -258,7 +273,7 @@ func committedOffsets(client sarama.Client, group string, of map[string][]int32)
 	for topic, partitions := range of {
 		for _, partition := range partitions {
 			if block := response.GetBlock(topic, partition); block == nil || block.Err != sarama.ErrNoError {
-				return nil, fmt.Errorf("%s/%d is not told", topic, partition)
+				return nil, fmt.Errorf("%s/%d: %w", topic, partition, sarama.ErrIncompleteResponse)
 			}
 		}
 	}
@@ -292,8 +307,12 @@ func offsetsAt(client sarama.Client, spans []span, at int64) ([]int64, error) {
 			responses[id] = response
 		}
 		block := responses[id].GetBlock(s.topic, s.partition)
-		if block == nil || block.Err != sarama.ErrNoError || len(block.Offsets) != 1 {
-			return nil, fmt.Errorf("%s/%d is not told", s.topic, s.partition)
+		if block == nil || len(block.Offsets) != 1 {
+			return nil, fmt.Errorf("%s/%d: %w", s.topic, s.partition, sarama.ErrIncompleteResponse)
+		}
+		if block.Err != sarama.ErrNoError {
+			_ = client.RefreshMetadata(s.topic) // perhaps another broker leads it; the next try asks that one
+			return nil, fmt.Errorf("%s/%d: %w", s.topic, s.partition, block.Err)
 		}
 		offsets[i] = block.Offsets[0]
 	}

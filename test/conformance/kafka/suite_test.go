@@ -12,9 +12,13 @@ import (
 	"andes/adapters/kafka"
 	"andes/eventstore"
 	"andes/test/kafkatest"
+	"andes/test/members"
 )
 
-func TestMain(m *testing.M) { kafkatest.Main(m) }
+func TestMain(m *testing.M) {
+	members.Main()
+	kafkatest.Main(m)
+}
 
 // trial is one promise, on a Kafka of its own.
 type trial struct {
@@ -23,7 +27,7 @@ type trial struct {
 }
 
 // shared trials can run beside others on one broker; restartTrials need one of their own.
-var shared = concat(topicTrials, relayTrials, feedTrials, consumeTrials, laneTrials, ladderTrials)
+var shared = concat(topicTrials, relayTrials, feedTrials, consumeTrials, laneTrials, ladderTrials, orderTrials, memberTrials)
 
 func concat(lists ...[]trial) (all []trial) {
 	for _, list := range lists {
