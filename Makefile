@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint check-alerts build demo drill bench-write bench-orders bench-stream doctor clean
+.PHONY: help run stop status services test lint check-alerts build demo drill bench-write bench-orders bench-stream bench-rebuild bench-replay doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ bench-orders: ## orders accepted a second over HTTP, reserved and durable
 
 bench-stream: ## from the commit of a stock change to its being readable in Redis
 	@scripts/with-services bench go run ./test/bench/stream $(ARGS)
+
+bench-rebuild: ## a rebuild of 1,000,000 SKUs: rate, memory, reads meanwhile, and a kill -9 while changes go on
+	@scripts/with-services bench go run ./test/bench/rebuild $(ARGS)
+
+bench-replay: ## dead letters sent back a second, restored and settled
+	@scripts/with-services bench go run ./test/bench/replay $(ARGS)
 
 doctor: build ## what the platform needs, what is missing and how to get it
 	@if [ -f .andes/run/env ]; then scripts/platform exec bin/andes doctor; \

@@ -63,12 +63,14 @@ type Settlement struct {
 	At     time.Time
 }
 
-// Claim is a run's mark on letters.
+// Claim is a run's mark on letters of a partition.
 type Claim struct {
-	Run    string
-	Action string
-	Actor  string
-	Reason string
+	Consumer  string
+	Partition int32
+	Run       string
+	Action    string
+	Actor     string
+	Reason    string
 }
 
 // Ledger keeps settlements and the audit log.
@@ -80,11 +82,11 @@ type Ledger interface {
 	// FirstOutstanding gives the first offset from one on that is not done with.
 	FirstOutstanding(ctx context.Context, consumer string, partition int32, from int64) (int64, error)
 	// Claim marks letters that nobody has settled or claimed, and gives those that it got.
-	Claim(ctx context.Context, claim Claim, letters []Ref) ([]Ref, error)
+	Claim(ctx context.Context, claim Claim, offsets []int64) ([]int64, error)
 	// Finish makes claims final and writes the audit log, at once.
-	Finish(ctx context.Context, claim Claim, letters []Ref, entry AuditEntry) error
+	Finish(ctx context.Context, claim Claim, offsets []int64, entry AuditEntry) error
 	// Release gives claims back that led to nothing.
-	Release(ctx context.Context, claim Claim, letters []Ref) error
+	Release(ctx context.Context, claim Claim, offsets []int64) error
 	// Forget drops settlements of letters that retention has deleted.
 	Forget(ctx context.Context, consumer string, partition int32, first int64) error
 	// Audit lists entries, newest first.

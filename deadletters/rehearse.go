@@ -87,13 +87,8 @@ func (s *Service) Rehearse(ctx context.Context, job Job) (Rehearsals, error) {
 }
 
 func (s *step) rehearse(ctx context.Context, rehearsal Rehearsal, chunk []entry) ([]Rehearsed, error) {
-	offsets := make([]int64, len(chunk))
-	entries := make(map[Ref]entry, len(chunk))
-	for i, e := range chunk {
-		offsets[i] = e.Offset
-		entries[Ref{s.job.Consumer, e.Partition, e.Offset}] = e
-	}
-	letters, err := s.Log.Fetch(ctx, s.job.Consumer, chunk[0].Partition, offsets)
+	wanted, entries := s.wanted(chunk)
+	letters, err := s.Log.Fetch(ctx, s.job.Consumer, chunk[0].Partition, wanted)
 	if err != nil {
 		return nil, err
 	}

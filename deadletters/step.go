@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -89,13 +88,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 func (s *step) settle(ctx context.Context, chunk []entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTime)
 	defer cancel()
-	offsets := make([]int64, len(chunk))
-	entries := make(map[Ref]entry, len(chunk))
-	for i, e := range chunk {
-		offsets[i] = e.Offset
-		entries[Ref{s.job.Consumer, e.Partition, e.Offset}] = e
-	}
-	letters, err := s.Log.Fetch(ctx, s.job.Consumer, chunk[0].Partition, offsets)
+	wanted, entries := s.wanted(chunk)
+	letters, err := s.Log.Fetch(ctx, s.job.Consumer, chunk[0].Partition, wanted)
 	if err != nil {
 		return fmt.Errorf("read the DLQ of %s: %w", s.job.Consumer, err)
 	}
@@ -109,6 +103,17 @@ func (s *step) settle(ctx context.Context, chunk []entry) error {
 		return err
 	}
 	return s.deliver(ctx, returns, entries)
+}
+
+// wanted gives the offsets of a chunk, and its entries by letter.
+func (s *step) wanted(chunk []entry) ([]int64, map[Ref]entry) {
+	wanted := make([]int64, len(chunk))
+	entries := make(map[Ref]entry, len(chunk))
+	for i, e := range chunk {
+		wanted[i] = e.Offset
+		entries[Ref{s.job.Consumer, e.Partition, e.Offset}] = e
+	}
+	return wanted, entries
 }
 
 // missing counts the letters that are not there any more.
@@ -179,24 +184,28 @@ func (s *Service) readable(l *Letter, value []byte) bool {
 	return err == nil
 }
 
-func (s *step) mark() Claim {
-	return Claim{Run: s.state.Run, Action: s.job.Action, Actor: s.job.Actor, Reason: s.job.Reason}
+// mark is the run's claim on letters, which are of one partition.
+func (s *step) mark(returns []Return) Claim {
+	return Claim{
+		Consumer: s.job.Consumer, Partition: returns[0].Letter.Partition, Run: s.state.Run,
+		Action: s.job.Action, Actor: s.job.Actor, Reason: s.job.Reason,
+	}
 }
 
 // claim keeps the letters that no other run has. Where another has one, it has those behind it too.
 func (s *step) claim(ctx context.Context, returns []Return, entries map[Ref]entry) ([]Return, error) {
-	got, err := s.Ledger.Claim(ctx, s.mark(), refs(returns))
+	got, err := s.Ledger.Claim(ctx, s.mark(returns), offsets(returns))
 	if err != nil {
 		return nil, fmt.Errorf("claim letters of %s: %w", s.job.Consumer, err)
 	}
-	mine := make(map[Ref]bool, len(got))
-	for _, ref := range got {
-		mine[ref] = true
+	mine := make(map[int64]bool, len(got))
+	for _, offset := range got {
+		mine[offset] = true
 	}
 	var kept, back []Return
 	for _, r := range returns {
 		switch ref := r.Letter.Ref; {
-		case !mine[ref]:
+		case !mine[ref.Offset]:
 			s.hold(entries[ref], ref, WhyBusy)
 		case s.plan.ordered && s.hold(entries[ref], ref, ""):
 			back = append(back, r)
@@ -205,7 +214,7 @@ func (s *step) claim(ctx context.Context, returns []Return, entries map[Ref]entr
 		}
 	}
 	if len(back) > 0 {
-		err = s.Ledger.Release(ctx, s.mark(), refs(back))
+		err = s.Ledger.Release(ctx, s.mark(back), offsets(back))
 	}
 	return kept, err
 }
@@ -223,7 +232,7 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 			back, failed = append(back, returns[i]), err
 		}
 		returns = sent
-		failed = errors.Join(fmt.Errorf("%d letters could not be sent to %s: %w", len(back), s.job.Consumer, failed), s.Ledger.Release(ctx, s.mark(), refs(back)))
+		failed = errors.Join(fmt.Errorf("%d letters could not be sent to %s: %w", len(back), s.job.Consumer, failed), s.Ledger.Release(ctx, s.mark(back), offsets(back)))
 	}
 	if len(returns) == 0 {
 		return failed
@@ -232,7 +241,7 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 		At: s.Now(), Actor: s.job.Actor, Action: auditActions[s.job.Action], Subject: s.job.Consumer, Run: s.state.Run,
 		Count: int64(len(returns)), Reason: s.job.Reason, Detail: s.job.detail(),
 	}
-	if err := s.Ledger.Finish(ctx, s.mark(), refs(returns), entry); err != nil {
+	if err := s.Ledger.Finish(ctx, s.mark(returns), offsets(returns), entry); err != nil {
 		return errors.Join(failed, fmt.Errorf("%d letters were sent to %s but not settled; the next run may send them again: %w", len(returns), s.job.Consumer, err))
 	}
 	s.state.Sent += int64(len(returns))
@@ -247,10 +256,10 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 // auditActions name the actions in the audit log.
 var auditActions = map[string]string{Replayed: "dlq.replay", Discarded: "dlq.discard", Edited: "dlq.edit"}
 
-func refs(returns []Return) []Ref {
-	list := make([]Ref, len(returns))
+func offsets(returns []Return) []int64 {
+	list := make([]int64, len(returns))
 	for i, r := range returns {
-		list[i] = r.Letter.Ref
+		list[i] = r.Letter.Offset
 	}
-	return slices.Clip(list)
+	return list
 }

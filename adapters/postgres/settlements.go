@@ -77,38 +77,25 @@ func (s Settlements) FirstOutstanding(ctx context.Context, consumer string, part
 }
 
 // Claim implements deadletters.Ledger.
-func (s Settlements) Claim(ctx context.Context, claim deadletters.Claim, letters []deadletters.Ref) ([]deadletters.Ref, error) {
-	if len(letters) == 0 {
-		return nil, nil
-	}
-	partitions, offsets := places(letters)
-	consumer := letters[0].Consumer
-	rows, err := s.DB.pool.Query(ctx, dlqClaim, consumer, claim.Action, claim.Run, claim.Actor, claim.Reason, partitions, offsets, s.takeOver())
+func (s Settlements) Claim(ctx context.Context, claim deadletters.Claim, offsets []int64) ([]int64, error) {
+	rows, err := s.DB.pool.Query(ctx, dlqClaim, claim.Consumer, claim.Partition, claim.Action, claim.Run, claim.Actor, claim.Reason, offsets, s.takeOver())
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (deadletters.Ref, error) {
-		ref := deadletters.Ref{Consumer: consumer}
-		return ref, row.Scan(&ref.Partition, &ref.Offset)
-	})
+	claimed, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	return claimed, unavailable(err)
 }
 
 // Finish implements deadletters.Ledger.
-func (s Settlements) Finish(ctx context.Context, claim deadletters.Claim, letters []deadletters.Ref, entry deadletters.AuditEntry) error {
-	partitions, offsets := places(letters)
-	_, err := s.DB.pool.Exec(ctx, dlqFinish, entry.Subject, claim.Run, partitions, offsets,
+func (s Settlements) Finish(ctx context.Context, claim deadletters.Claim, offsets []int64, entry deadletters.AuditEntry) error {
+	_, err := s.DB.pool.Exec(ctx, dlqFinish, claim.Consumer, claim.Run, claim.Partition, offsets,
 		entry.At, entry.Actor, entry.Action, entry.Count, entry.Reason, entry.Detail)
 	return unavailable(err)
 }
 
 // Release implements deadletters.Ledger.
-func (s Settlements) Release(ctx context.Context, claim deadletters.Claim, letters []deadletters.Ref) error {
-	if len(letters) == 0 {
-		return nil
-	}
-	partitions, offsets := places(letters)
-	_, err := s.DB.pool.Exec(ctx, dlqRelease, letters[0].Consumer, claim.Run, partitions, offsets)
+func (s Settlements) Release(ctx context.Context, claim deadletters.Claim, offsets []int64) error {
+	_, err := s.DB.pool.Exec(ctx, dlqRelease, claim.Consumer, claim.Run, claim.Partition, offsets)
 	return unavailable(err)
 }
 
@@ -131,14 +118,6 @@ func (s Settlements) Audit(ctx context.Context, query deadletters.AuditQuery) ([
 		return e, err
 	})
 	return entries, unavailable(err)
-}
-
-func places(letters []deadletters.Ref) ([]int32, []int64) {
-	partitions, offsets := make([]int32, len(letters)), make([]int64, len(letters))
-	for i, letter := range letters {
-		partitions[i], offsets[i] = letter.Partition, letter.Offset
-	}
-	return partitions, offsets
 }
 
 var _ deadletters.Ledger = Settlements{}
