@@ -45,10 +45,10 @@ func (c *knobsCmd) Run(ctx context.Context) error {
 	return show(ctx, lab, http.MethodPut, "/_lab/knobs", patch)
 }
 
-// knobValue takes numbers, true and false as they are and the rest as text.
+// knobValue takes numbers, true, false and what is in double quotes as they are and the rest as text.
 func knobValue(text string) json.RawMessage {
 	switch {
-	case text == "true" || text == "false" || json.Unmarshal([]byte(text), new(float64)) == nil:
+	case text == "true" || text == "false" || json.Unmarshal([]byte(text), new(string)) == nil || json.Unmarshal([]byte(text), new(float64)) == nil:
 		return json.RawMessage(text)
 	default:
 		quoted, err := json.Marshal(text)

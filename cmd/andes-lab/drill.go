@@ -128,7 +128,8 @@ func (d *drill) allIsWell(ctx context.Context) error {
 // order sells one unit of a SKU.
 func (d *drill) order(ctx context.Context, sku string) error {
 	d.next++
-	s := &sale{Order: retail.Order{InvoiceNo: "drill-" + strconv.Itoa(d.next), Lines: []retail.Line{{SKU: sku, Quantity: 1}}}, number: d.next, token: "tok_visa"}
+	line := retail.Line{SKU: sku, Quantity: 1, UnitPrice: "1.00"} // the price that is quoted counts
+	s := &sale{Order: retail.Order{InvoiceNo: "drill-" + strconv.Itoa(d.next), Lines: []retail.Line{line}}, number: d.next, token: "tok_visa"}
 	d.sell(ctx, s)
 	if s.placed == nil {
 		return fmt.Errorf("order of %s was not accepted", sku)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -39,7 +40,11 @@ func (d *drill) poison(ctx context.Context) error {
 	bad, good := d.skus[1], d.skus[0]
 	d.scene("A message that can't succeed")
 	d.say("The OMS lacks the article %s and refuses orders of it: no retry can help.", bad)
-	if err := d.turn(ctx, "knobs", "oms", "unknownSku="+bad); err != nil {
+	if err := d.turn(ctx, "knobs", "oms", "unknownSku="+strconv.Quote(bad)); err != nil {
+		return err
+	}
+	before, err := d.metric(ctx, "andes_dlq_depth", `consumer="oms"`)
+	if err != nil {
 		return err
 	}
 	var poisoned []*placed
@@ -53,7 +58,7 @@ func (d *drill) poison(ctx context.Context) error {
 		return err
 	}
 	if err := d.watch(ctx, "three letters lie in the DLQ, and the alert's condition holds", "andes_dlq_depth", `consumer="oms"`, func(v values) bool {
-		return v.sum() == 3
+		return v.sum() == before.sum()+3
 	}); err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func (d *drill) poison(ctx context.Context) error {
 	if err := d.cancelOrder(ctx, poisoned[2]); err != nil {
 		return err
 	}
-	if err := d.watch(ctx, "the fourth letter is behind the third", "andes_dlq_depth", `consumer="oms"`, func(v values) bool { return v.sum() == 4 }); err != nil {
+	if err := d.watch(ctx, "the fourth letter is behind the third", "andes_dlq_depth", `consumer="oms"`, func(v values) bool { return v.sum() == before.sum()+4 }); err != nil {
 		return err
 	}
 	if err := d.run(ctx, "dlq", "stats", "oms"); err != nil {
@@ -79,14 +84,14 @@ func (d *drill) poison(ctx context.Context) error {
 		return err
 	}
 	d.say("What would a replay do now?")
-	if err := d.run(ctx, "dlq", "replay", "oms", "--dry-run"); err != nil {
+	if err := d.run(ctx, "dlq", "replay", "oms", "--all", "--dry-run"); err != nil {
 		return err
 	}
 	d.say("The article is added to the OMS, and the letters are sent back.")
 	if err := d.turn(ctx, "knobs", "oms", "unknownSku="); err != nil {
 		return err
 	}
-	if err := d.run(ctx, "dlq", "replay", "oms", "--reason", "the article is in the OMS now"); err != nil {
+	if err := d.run(ctx, "dlq", "replay", "oms", "--all", "--reason", "the article is in the OMS now"); err != nil {
 		return err
 	}
 	if err := d.awaitAll(ctx, ""); err != nil {
