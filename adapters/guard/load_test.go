@@ -1,0 +1,268 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"andes/adapters/guard"
+	"andes/eventstore"
+)
+
+func contextFor(t *testing.T, length time.Duration) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithTimeout(t.Context(), length)
+}
+
+func change(t *testing.T, g *guard.Guard, change func(*guard.Settings)) {
+	t.Helper()
+	if err := g.Change(func(s guard.Settings) guard.Settings { change(&s); return s }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crowded is a system that fails now and then for a while, and that counts who is inside.
+type crowded struct {
+	inside, most, calls atomic.Int64
+	fails               func(call int64) bool
+}
+
+func (c *crowded) RoundTrip(r *http.Request) (*http.Response, error) {
+	inside, call := c.inside.Add(1), c.calls.Add(1)
+	defer c.inside.Add(-1)
+	for most := c.most.Load(); inside > most && !c.most.CompareAndSwap(most, inside); most = c.most.Load() {
+		continue
+	}
+	time.Sleep(20 * time.Millisecond)
+	if c.fails(call) {
+		return sick(r)
+	}
+	return well(r)
+}
+
+func TestThousandsOfCallersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &crowded{fails: func(call int64) bool { return call > 300 && call < 600 }}
+		g := behind(t, s, func(s *guard.Settings) { s.Concurrency = 10 })
+		var all sync.WaitGroup
+		var fine, busy, refused, failed atomic.Int64
+		begun := time.Now()
+		for i := range 5000 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i%500) * 100 * time.Millisecond)
+				switch err := post(t, g); {
+				case err == nil:
+					fine.Add(1)
+				case errors.Is(err, guard.ErrBusy):
+					busy.Add(1)
+				case errors.Is(err, guard.ErrOpen):
+					refused.Add(1)
+				default:
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("took %s", took)
+		}
+		if s.most.Load() > 10 {
+			t.Errorf("%d calls at once", s.most.Load())
+		}
+		if sum := fine.Load() + busy.Load() + refused.Load() + failed.Load(); sum != 5000 || fine.Load()+failed.Load() != s.calls.Load() {
+			t.Errorf("%d fine, %d busy, %d refused, %d failed; %d calls", fine.Load(), busy.Load(), refused.Load(), failed.Load(), s.calls.Load())
+		}
+		if refused.Load() == 0 || fine.Load() == 0 {
+			t.Errorf("%d fine, %d refused", fine.Load(), refused.Load())
+		}
+		if got := g.Snapshot(); got.InFlight != 0 || got.Waiting != 0 || got.Breaker.Probing != 0 {
+			t.Errorf("left behind: %+v", got)
+		}
+	})
+}
+
+func TestTooManyWhoWaitAreTurnedAwayAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := switchedTo(slow(time.Second))
+		g := behind(t, s, func(s *guard.Settings) { s.Concurrency = 1 })
+		var all sync.WaitGroup
+		var atOnce, later atomic.Int32
+		begun := time.Now()
+		for range 3000 {
+			all.Go(func() {
+				if err := post(t, g); errors.Is(err, guard.ErrBusy) && time.Since(begun) == 0 {
+					atOnce.Add(1)
+				} else if errors.Is(err, guard.ErrBusy) {
+					later.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if atOnce.Load() != 1999 || later.Load() != 995 || time.Since(begun) > 6*time.Second {
+			t.Errorf("%d turned away at once, %d later, after %s", atOnce.Load(), later.Load(), time.Since(begun))
+		}
+	})
+}
+
+func TestTheRateSpreadsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := switchedTo(well)
+		g := behind(t, s, func(s *guard.Settings) { s.Rate, s.Concurrency, s.QueueWait = 20, 100, 3*time.Second })
+		var all sync.WaitGroup
+		var busy atomic.Int32
+		begun := time.Now()
+		for range 100 {
+			all.Go(func() {
+				err := post(t, g)
+				if errors.Is(err, guard.ErrBusy) && eventstore.Classify(err) == eventstore.Unavailable && time.Since(begun) == 0 {
+					busy.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.made(); n != 2 {
+			t.Errorf("%d calls at once, want a tenth of a second's", n)
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := s.made(); n != 20 {
+				t.Errorf("%d calls in a second", n)
+			}
+		}
+		all.Wait()
+		if busy.Load() != 38 {
+			t.Errorf("%d were turned away", busy.Load())
+		}
+	})
+}
+
+func TestATurnThatIsGivenUpIsLeftToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := switchedTo(well)
+		g := behind(t, s, func(s *guard.Settings) { s.Rate = 1 })
+		if err := post(t, g); err != nil {
+			t.Error(err)
+		}
+		for range 4 {
+			ctx, cancel := contextFor(t, 10*time.Millisecond)
+			if _, err := g.Call(request(t, ctx, http.MethodPost), nil); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+			cancel()
+		}
+		begun := time.Now()
+		if err := post(t, g); err != nil || time.Since(begun) > time.Second {
+			t.Errorf("error %v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+func TestSettingsAreSwappedInMidFlight(t *testing.T) {
+	t.Run("a call keeps its timeout", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := behind(t, switchedTo(silent), nil)
+			var both sync.WaitGroup
+			begun := time.Now()
+			both.Go(func() {
+				if err := post(t, g); !errors.Is(err, guard.ErrTimeout) || time.Since(begun) != 2*time.Second {
+					t.Errorf("error %v after %s", err, time.Since(begun))
+				}
+			})
+			synctest.Wait()
+			change(t, g, func(s *guard.Settings) { s.Timeout = 500 * time.Millisecond })
+			if err := post(t, g); !errors.Is(err, guard.ErrTimeout) || time.Since(begun) != 500*time.Millisecond {
+				t.Errorf("error %v after %s", err, time.Since(begun))
+			}
+			both.Wait()
+		})
+	})
+	t.Run("places are given to those who wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := behind(t, switchedTo(slow(time.Second)), func(s *guard.Settings) { s.Concurrency = 1 })
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					if err := post(t, g); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			change(t, g, func(s *guard.Settings) { s.Concurrency = 3 })
+			synctest.Wait()
+			if got := g.Snapshot(); got.InFlight != 3 || got.Waiting != 0 {
+				t.Errorf("%d in flight, %d waiting", got.InFlight, got.Waiting)
+			}
+			change(t, g, func(s *guard.Settings) { s.Concurrency = 1 })
+			all.Wait()
+		})
+	})
+	t.Run("an open breaker and those who wait for it go by the new ones", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := switchedTo(well)
+			g := behind(t, s, nil)
+			opened(t, g, s)
+			begun := time.Now()
+			var waits sync.WaitGroup
+			waits.Go(func() {
+				if err := g.Ready(t.Context()); err != nil || time.Since(begun) != 10*time.Second {
+					t.Errorf("ready after %s, error %v", time.Since(begun), err)
+				}
+			})
+			time.Sleep(5 * time.Second)
+			change(t, g, func(s *guard.Settings) { s.Breaker.OpenFor = time.Minute })
+			synctest.Wait()
+			change(t, g, func(s *guard.Settings) { s.Breaker.OpenFor = 10 * time.Second })
+			waits.Wait()
+		})
+	})
+	t.Run("fewer probes may be enough already", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := switchedTo(well)
+			g := behind(t, s, nil)
+			opened(t, g, s)
+			s.turn(well)
+			time.Sleep(30 * time.Second)
+			_, _ = post(t, g), post(t, g)
+			is(t, g, guard.HalfOpen)
+			change(t, g, func(s *guard.Settings) { s.Breaker.Probes = 2 })
+			is(t, g, guard.Closed)
+		})
+	})
+	t.Run("changes from several sides are all made", func(t *testing.T) {
+		g := behind(t, switchedTo(well), func(s *guard.Settings) { s.MaxBody = 1 })
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() { change(t, g, func(s *guard.Settings) { s.MaxBody++ }) })
+		}
+		all.Wait()
+		if got := g.Settings().MaxBody; got != 501 {
+			t.Errorf("%d changes", got-1)
+		}
+	})
+	t.Run("a change that makes no sense is none", func(t *testing.T) {
+		g := behind(t, switchedTo(well), nil)
+		before := g.Settings()
+		err := g.Change(func(s guard.Settings) guard.Settings {
+			s.Concurrency, s.Rate, s.Timeout = 0, math.MaxInt, time.Hour
+			s.Breaker = guard.Breaker{MinCalls: 30, FailPercent: 101, SlowPercent: -1}
+			return s
+		})
+		if err == nil || !strings.Contains(err.Error(), "oms") || strings.Count(err.Error(), "\n") != 11 {
+			t.Errorf("want twelve faults, got: %v", err)
+		}
+		if g.Settings() != before {
+			t.Error("the settings are others")
+		}
+	})
+}
