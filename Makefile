@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint check-alerts build demo drill bench-write bench-orders bench-stream bench-rebuild bench-replay doctor clean
+.PHONY: help run stop status services test lint check-alerts build demo drill bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench-orders: ## orders accepted a second over HTTP, reserved and durable
 
 bench-stream: ## from the commit of a stock change to its being readable in Redis
 	@scripts/with-services bench go run ./test/bench/stream $(ARGS)
+
+bench-ladder: ## consumers beside a bare group, lateness of retries, losses while members come and go
+	@scripts/with-services bench go run ./test/bench/ladder $(ARGS)
 
 bench-rebuild: ## a rebuild of 1,000,000 SKUs: rate, memory, reads meanwhile, and a kill -9 while changes go on
 	@scripts/with-services bench go run ./test/bench/rebuild $(ARGS)
