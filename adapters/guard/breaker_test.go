@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"andes/adapters/guard"
 	"andes/eventstore"
 )
@@ -363,4 +365,42 @@ func TestSlowAnswersAreCountedAndOpenNothingByDefault(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+func TestTheStateIsShown(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := guard.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := guard.Defaults(10)
+	s := switchedTo(sick)
+	g, err := guard.New(guard.Config{System: "oms", Settings: settings, Transport: s, Metrics: metrics, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				if family.GetName() == "andes_legacy_breaker_state" && metric.GetGauge().GetValue() == 1 {
+					return metric.GetLabel()[0].GetValue()
+				}
+			}
+		}
+		return ""
+	}
+	if got := shown(); got != string(guard.Closed) {
+		t.Errorf("shown as %q", got)
+	}
+	opened(t, g, s)
+	if got := shown(); got != string(guard.Open) {
+		t.Errorf("shown as %q", got)
+	}
+	if got := g.Snapshot(); got.Breaker.ProbesAt.Sub(got.Breaker.Since) != settings.Breaker.OpenFor || time.Since(got.Breaker.Since) > time.Minute {
+		t.Errorf("%+v", got)
+	}
 }

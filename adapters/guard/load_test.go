@@ -3,9 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,13 +17,6 @@ import (
 func contextFor(t *testing.T, length time.Duration) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeout(t.Context(), length)
-}
-
-func change(t *testing.T, g *guard.Guard, change func(*guard.Settings)) {
-	t.Helper()
-	if err := g.Change(func(s guard.Settings) guard.Settings { change(&s); return s }); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // crowded is a system that fails now and then for a while, and that counts who is inside.
@@ -163,106 +154,6 @@ func TestATurnThatIsGivenUpIsLeftToAnother(t *testing.T) {
 		begun := time.Now()
 		if err := post(t, g); err != nil || time.Since(begun) > time.Second {
 			t.Errorf("error %v after %s", err, time.Since(begun))
-		}
-	})
-}
-
-func TestSettingsAreSwappedInMidFlight(t *testing.T) {
-	t.Run("a call keeps its timeout", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			g := behind(t, switchedTo(silent), nil)
-			var both sync.WaitGroup
-			begun := time.Now()
-			both.Go(func() {
-				if err := post(t, g); !errors.Is(err, guard.ErrTimeout) || time.Since(begun) != 2*time.Second {
-					t.Errorf("error %v after %s", err, time.Since(begun))
-				}
-			})
-			synctest.Wait()
-			change(t, g, func(s *guard.Settings) { s.Timeout = 500 * time.Millisecond })
-			if err := post(t, g); !errors.Is(err, guard.ErrTimeout) || time.Since(begun) != 500*time.Millisecond {
-				t.Errorf("error %v after %s", err, time.Since(begun))
-			}
-			both.Wait()
-		})
-	})
-	t.Run("places are given to those who wait", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			g := behind(t, switchedTo(slow(time.Second)), func(s *guard.Settings) { s.Concurrency = 1 })
-			var all sync.WaitGroup
-			for range 3 {
-				all.Go(func() {
-					if err := post(t, g); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			synctest.Wait()
-			change(t, g, func(s *guard.Settings) { s.Concurrency = 3 })
-			synctest.Wait()
-			if got := g.Snapshot(); got.InFlight != 3 || got.Waiting != 0 {
-				t.Errorf("%d in flight, %d waiting", got.InFlight, got.Waiting)
-			}
-			change(t, g, func(s *guard.Settings) { s.Concurrency = 1 })
-			all.Wait()
-		})
-	})
-	t.Run("an open breaker and those who wait for it go by the new ones", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := switchedTo(well)
-			g := behind(t, s, nil)
-			opened(t, g, s)
-			begun := time.Now()
-			var waits sync.WaitGroup
-			waits.Go(func() {
-				if err := g.Ready(t.Context()); err != nil || time.Since(begun) != 10*time.Second {
-					t.Errorf("ready after %s, error %v", time.Since(begun), err)
-				}
-			})
-			time.Sleep(5 * time.Second)
-			change(t, g, func(s *guard.Settings) { s.Breaker.OpenFor = time.Minute })
-			synctest.Wait()
-			change(t, g, func(s *guard.Settings) { s.Breaker.OpenFor = 10 * time.Second })
-			waits.Wait()
-		})
-	})
-	t.Run("fewer probes may be enough already", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := switchedTo(well)
-			g := behind(t, s, nil)
-			opened(t, g, s)
-			s.turn(well)
-			time.Sleep(30 * time.Second)
-			_, _ = post(t, g), post(t, g)
-			is(t, g, guard.HalfOpen)
-			change(t, g, func(s *guard.Settings) { s.Breaker.Probes = 2 })
-			is(t, g, guard.Closed)
-		})
-	})
-	t.Run("changes from several sides are all made", func(t *testing.T) {
-		g := behind(t, switchedTo(well), func(s *guard.Settings) { s.MaxBody = 1 })
-		var all sync.WaitGroup
-		for range 500 {
-			all.Go(func() { change(t, g, func(s *guard.Settings) { s.MaxBody++ }) })
-		}
-		all.Wait()
-		if got := g.Settings().MaxBody; got != 501 {
-			t.Errorf("%d changes", got-1)
-		}
-	})
-	t.Run("a change that makes no sense is none", func(t *testing.T) {
-		g := behind(t, switchedTo(well), nil)
-		before := g.Settings()
-		err := g.Change(func(s guard.Settings) guard.Settings {
-			s.Concurrency, s.Rate, s.Timeout = 0, math.MaxInt, time.Hour
-			s.Breaker = guard.Breaker{MinCalls: 30, FailPercent: 101, SlowPercent: -1}
-			return s
-		})
-		if err == nil || !strings.Contains(err.Error(), "oms") || strings.Count(err.Error(), "\n") != 11 {
-			t.Errorf("want twelve faults, got: %v", err)
-		}
-		if g.Settings() != before {
-			t.Error("the settings are others")
 		}
 	})
 }
