@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"andes/adapters/ratelimit"
 	"andes/adapters/redis"
 	"andes/queries"
 	"andes/quota"
@@ -48,6 +50,21 @@ func (s *settings) quotas() (quota.Config, error) {
 	config.Route = quota.Limit{PerSecond: s.QuotaEndpoint, Burst: s.QuotaEndpoint}
 	config.Client = quota.Limit{PerSecond: s.QuotaClient, Burst: s.QuotaClient}
 	return config, nil
+}
+
+// rateLimits is the service for a mesh.
+func (p *platform) rateLimits() (*ratelimit.Service, error) {
+	limits, err := p.quotas()
+	if err != nil {
+		return nil, err
+	}
+	partners, err := p.cachedPartners()
+	if err != nil {
+		return nil, err
+	}
+	return ratelimit.New(context.Background(), ratelimit.Config{
+		Addr: p.settings.RateLimitAddr, Domain: p.settings.RateLimitDomain, Quotas: limits, Partners: partners, Logger: p.logger,
+	})
 }
 
 // cachedPartners are shared by all that answers partners in this process.

@@ -27,7 +27,7 @@ type role struct {
 
 // roles is the platform: one line a role.
 var roles = []role{
-	{"query", nil, served},
+	{"query", nil, queryRole},
 	{"command", []string{"payment_webhook_secret"}, commandRole},
 	{"relay", nil, relayRole},
 	{"projector", nil, projectorRole},
@@ -51,6 +51,18 @@ const (
 
 // served roles have nothing but their endpoints.
 func served(*platform) ([]part, error) { return nil, nil }
+
+// queryRole serves a mesh too, if it is told where.
+func queryRole(p *platform) ([]part, error) {
+	if p.settings.RateLimitAddr == "" {
+		return nil, nil
+	}
+	service, err := p.rateLimits()
+	if err != nil {
+		return nil, err
+	}
+	return []part{{name: "rate limits", stage: edge, run: service.Run}}, nil
+}
 
 // Sweeping of expired answers.
 const (

@@ -79,6 +79,9 @@ type settings struct {
 	QuotaClient      int64         `koanf:"quota_client"`       // and of each partner
 	QuotaOlderFields bool          `koanf:"quota_older_fields"` // tell quotas by X-RateLimit-* too
 
+	RateLimitAddr   string `koanf:"ratelimit_addr"` // where the role query serves Envoy's rate limit API; empty: nowhere
+	RateLimitDomain string `koanf:"ratelimit_domain"`
+
 	OpsURL   string `koanf:"ops_url"`   // for the command line: where the ops API is
 	OpsToken string `koanf:"ops_token"` // and its bearer token
 
@@ -106,7 +109,8 @@ func defaultSettings() settings {
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
 		Quota: quotaOn, QuotaTiers: quota.DefaultTiers, QuotaBurst: time.Second, QuotaEndpoint: 20_000, QuotaClient: 2_000,
-		StartWait: 30 * time.Second, StopWait: 20 * time.Second,
+		RateLimitDomain: "andes",
+		StartWait:       30 * time.Second, StopWait: 20 * time.Second,
 	}
 }
 
