@@ -17,7 +17,7 @@ func (s *Service) restore(ctx context.Context, letters []*Letter) (map[Ref][]byt
 	values := make(map[Ref][]byte, len(letters))
 	var ids []string
 	for _, l := range letters {
-		if len(l.Redacted) == 0 {
+		if !s.incomplete(l) {
 			values[l.Ref] = l.Value
 		} else if l.EventID != "" {
 			ids = append(ids, l.EventID)
@@ -31,7 +31,7 @@ func (s *Service) restore(ctx context.Context, letters []*Letter) (map[Ref][]byt
 		return nil, fmt.Errorf("read the redacted events: %w", err)
 	}
 	for _, l := range letters {
-		if record, found := stored[l.EventID]; found && len(l.Redacted) > 0 {
+		if record, found := stored[l.EventID]; found && s.incomplete(l) {
 			if value, ok := s.restored(l.Value, l.Redacted, record); ok {
 				values[l.Ref] = value
 			}
@@ -40,9 +40,19 @@ func (s *Service) restore(ctx context.Context, letters []*Letter) (map[Ref][]byt
 	return values, nil
 }
 
+// incomplete tells whether something was taken out of the letter's value, or all of it because it had grown
+// too large. No event of ours has no value by itself.
+func (s *Service) incomplete(l *Letter) bool {
+	_, known := s.Registry.Declaration(l.EventType)
+	return len(l.Redacted) > 0 || l.Value == nil && known
+}
+
 // restored gives the value with the stored event's values at the pointers. Where nothing else was changed,
 // that is the stored event, byte for byte.
 func (s *Service) restored(value []byte, pointers []string, record eventstore.Record) ([]byte, bool) {
+	if value == nil {
+		return record.Data, true
+	}
 	if declaration, known := s.Registry.Declaration(record.Type); known {
 		if redacted, _, err := declaration.Redact(record.Data); err == nil && bytes.Equal(redacted, value) {
 			return record.Data, true
@@ -59,7 +69,7 @@ func (s *Service) restored(value []byte, pointers []string, record eventstore.Re
 		}
 	}
 	whole, err := json.Marshal(target)
-	return whole, err == nil
+	return whole, err == nil && !bytes.Contains(whole, []byte(eventstore.Redacted))
 }
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
