@@ -55,6 +55,16 @@ type Origin struct {
 	Timestamp time.Time `json:"timestamp"`
 }
 
+// Place names the record for good, wherever it is parked.
+func (o Origin) Place() Place { return Place{o.Topic, o.Partition, o.Offset} }
+
+// Place is a record's place in Kafka.
+type Place struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
 // Letter is a record in a DLQ.
 type Letter struct {
 	Ref

@@ -26,7 +26,8 @@ type entry struct {
 	size   int
 	line   uint64 // hash of its origin topic and key
 	origin int64
-	behind bool // it goes along with an earlier one of its key
+	behind bool        // it goes along with an earlier one of its key
+	dead   *Settlement // the claim of a run that died over it; nil: none
 }
 
 // plan is what a run is going to send, in this order.
@@ -117,6 +118,9 @@ func (p *planner) index(ctx context.Context, b Bounds) ([]item, error) {
 				continue
 			}
 			if one, relevant := p.consider(l, partners); relevant {
+				if claim, claimed := w.settlements[l.Offset]; claimed {
+					one.dead = &claim
+				}
 				items = append(items, one)
 			}
 		}

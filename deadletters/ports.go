@@ -28,6 +28,7 @@ type Return struct {
 	Replays int
 	Run     string
 	Discard bool // it only tells the consumer that the letter is let go
+	Sent    bool // it is there already: a run that died did not get to say so
 }
 
 // Log reads DLQs and sends letters back.
@@ -46,6 +47,8 @@ type Log interface {
 	// Send puts the letters into the consumer's replay topic, each partition in the order given, and returns
 	// when every one is acknowledged or failed. Its errors are by letter; nil: all went well.
 	Send(ctx context.Context, consumer string, letters []Return) []error
+	// Sent gives the origins of the letters that the runs have sent to a partition of the replay topic since then.
+	Sent(ctx context.Context, consumer string, partition int32, since time.Time, runs []string) (map[Place]bool, error)
 	// Members counts the running members of the consumer's group, and tells whether its replay topic is there.
 	Members(ctx context.Context, consumer string) (members int, replay bool, err error)
 	// Backlog is how many records of the replay topic the consumer has not finished.

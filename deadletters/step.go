@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -100,6 +101,9 @@ func (s *step) settle(ctx context.Context, chunk []entry) error {
 	}
 	returns, err = s.claim(ctx, returns, entries)
 	if err != nil || len(returns) == 0 {
+		return err
+	}
+	if err := s.recall(ctx, returns, entries); err != nil {
 		return err
 	}
 	return s.deliver(ctx, returns, entries)
@@ -217,6 +221,36 @@ func (s *step) claim(ctx context.Context, returns []Return, entries map[Ref]entr
 		err = s.Ledger.Release(ctx, s.mark(back), offsets(back))
 	}
 	return kept, err
+}
+
+// clockSkew is by how much the clocks of database, broker and the run that died may differ.
+const clockSkew = time.Minute
+
+// recall finds out which letters were sent by runs that died before they could settle them, so that they
+// are not sent twice.
+func (s *step) recall(ctx context.Context, returns []Return, entries map[Ref]entry) error {
+	var runs []string
+	var since time.Time
+	for _, r := range returns {
+		if dead := entries[r.Letter.Ref].dead; dead != nil && !r.Discard {
+			runs = append(runs, dead.Run)
+			if since.IsZero() || dead.At.Before(since) {
+				since = dead.At
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	slices.Sort(runs)
+	sent, err := s.Log.Sent(ctx, s.job.Consumer, returns[0].Letter.Origin.Partition, since.Add(-clockSkew), slices.Compact(runs))
+	if err != nil {
+		return fmt.Errorf("look for letters that were sent to %s: %w", s.job.Consumer, err)
+	}
+	for i, r := range returns {
+		returns[i].Sent = entries[r.Letter.Ref].dead != nil && sent[r.Letter.Origin.Place()]
+	}
+	return nil
 }
 
 // deliver sends what was claimed and makes it final. What could not be sent is given back.

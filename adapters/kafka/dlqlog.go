@@ -134,7 +134,7 @@ func (l *DeadLetterLog) ParkedSince(ctx context.Context, consumer string, moment
 
 // Scan implements deadletters.Log.
 func (l *DeadLetterLog) Scan(ctx context.Context, consumer string, partition int32, from, until int64, each func(*deadletters.Letter) bool) error {
-	return l.read(ctx, consumer, partition, from, until, func(message *sarama.ConsumerMessage) (next int64, goOn bool) {
+	return l.read(ctx, l.config.Names.DLQ(consumer), partition, from, until, func(message *sarama.ConsumerMessage) (next int64, goOn bool) {
 		return message.Offset + 1, each(letterOf(consumer, message))
 	})
 }
@@ -144,18 +144,19 @@ func (l *DeadLetterLog) Fetch(ctx context.Context, consumer string, partition in
 	if len(offsets) == 0 {
 		return nil, nil
 	}
-	partitions, err := l.partitions(l.config.Names.DLQ(consumer))
+	topic := l.config.Names.DLQ(consumer)
+	partitions, err := l.partitions(topic)
 	if err != nil || !slices.Contains(partitions, partition) {
 		return nil, err
 	}
 	wanted := slices.Sorted(slices.Values(offsets))
 	found := make(map[int64]*deadletters.Letter, len(wanted))
 	last := wanted[len(wanted)-1]
-	end, err := l.reader.offset(ctx, l.config.Names.DLQ(consumer), partition, sarama.OffsetNewest)
+	end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
 	if err != nil {
 		return nil, err
 	}
-	err = l.read(ctx, consumer, partition, wanted[0], min(last+1, end), func(message *sarama.ConsumerMessage) (int64, bool) {
+	err = l.read(ctx, topic, partition, wanted[0], min(last+1, end), func(message *sarama.ConsumerMessage) (int64, bool) {
 		at, is := slices.BinarySearch(wanted, message.Offset)
 		if is {
 			found[message.Offset] = letterOf(consumer, message)
@@ -177,8 +178,7 @@ func (l *DeadLetterLog) Fetch(ctx context.Context, consumer string, partition in
 
 // read hands over the records of a partition with from <= offset < until. take says which offset it wants
 // next, so that what lies between need not be read, and whether it wants more.
-func (l *DeadLetterLog) read(ctx context.Context, consumer string, partition int32, from, until int64, take func(*sarama.ConsumerMessage) (next int64, goOn bool)) error {
-	topic := l.config.Names.DLQ(consumer)
+func (l *DeadLetterLog) read(ctx context.Context, topic string, partition int32, from, until int64, take func(*sarama.ConsumerMessage) (next int64, goOn bool)) error {
 	size, empty := int32(letterFetchBytes), 0
 	for from < until {
 		block, err := l.reader.fetch(ctx, topic, partition, from, size)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/IBM/sarama"
 
@@ -21,7 +23,7 @@ func (l *DeadLetterLog) Send(ctx context.Context, consumer string, letters []dea
 	}
 	messages := make([]*sarama.ProducerMessage, 0, len(letters))
 	for i, letter := range letters {
-		if letter.Discard && (letter.Letter.Foreign != "" || len(partitions) == 0) {
+		if letter.Sent || letter.Discard && (letter.Letter.Foreign != "" || len(partitions) == 0) {
 			continue
 		}
 		message := returned(topic, letter)
@@ -78,6 +80,31 @@ func (l *DeadLetterLog) connect() (sarama.SyncProducer, error) {
 	}
 	l.out = out
 	return out, nil
+}
+
+// Sent implements deadletters.Log.
+func (l *DeadLetterLog) Sent(ctx context.Context, consumer string, partition int32, since time.Time, runs []string) (map[deadletters.Place]bool, error) {
+	sent := map[deadletters.Place]bool{}
+	topic := l.config.Names.Replay(consumer)
+	partitions, err := l.partitions(topic)
+	if err != nil || !slices.Contains(partitions, partition) {
+		return sent, err
+	}
+	first, err := l.reader.offset(ctx, topic, partition, since.UnixMilli())
+	if err != nil || first < 0 {
+		return sent, err
+	}
+	end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
+	if err != nil {
+		return nil, err
+	}
+	err = l.read(ctx, topic, partition, first, end, func(message *sarama.ConsumerMessage) (int64, bool) {
+		if j, ours := readJourney(message); ours && slices.Contains(runs, j.replayRun) {
+			sent[deadletters.Place{Topic: j.topic, Partition: j.partition, Offset: j.offset}] = true
+		}
+		return message.Offset + 1, true
+	})
+	return sent, err
 }
 
 // Members implements deadletters.Log.

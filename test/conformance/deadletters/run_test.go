@@ -1,12 +1,14 @@
 package deadletters_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"andes/adapters/postgres"
 	"andes/deadletters"
 	"andes/eventstore"
 	"andes/test/kafkatest"
@@ -18,6 +20,7 @@ var runTrials = []trial{
 	{"a letter that came back too often is refused, unless forced", refusesReturned},
 	{"two runs at once send each letter once", twoRunsShare},
 	{"a run goes on in another process and sends nothing twice", goesOnElsewhere},
+	{"what a killed run has sent is not sent again", killedRun},
 	{"a run does not chase what is parked after it began", cutoffHolds},
 	{"limit and rate are kept", limitAndRate},
 	{"a discarded letter is gone and needs a reason", discards},
@@ -102,7 +105,7 @@ func twoRunsShare(t *testing.T, w *world) {
 	var runs sync.WaitGroup
 	var sent [2]int64
 	for i := range sent {
-		desk := w.newService(t)
+		desk := w.newService(t, postgres.Settlements{DB: w.store.DB})
 		runs.Go(func() {
 			progress, err := w.run(desk, job)
 			if err != nil {
@@ -115,8 +118,17 @@ func twoRunsShare(t *testing.T, w *world) {
 	for progress := w.mustRun(job); progress.Sent > 0; progress = w.mustRun(job) {
 		sent[0] += progress.Sent // what one left to the other
 	}
+	w.sentOnce(letters)
+	if sent[0]+sent[1] != int64(len(letters)) {
+		t.Errorf("%v of %d", sent, len(letters))
+	}
+}
+
+// sentOnce checks that the replay topic has each letter once.
+func (w *world) sentOnce(letters []letter) {
+	w.t.Helper()
 	counts := map[string]int{}
-	for _, message := range w.env.ReadAll(t, w.env.Topics.Replay(consumer)) {
+	for _, message := range w.env.ReadAll(w.t, w.env.Topics.Replay(consumer)) {
 		for _, header := range message.Headers {
 			if string(header.Key) == "ce_id" {
 				counts[string(header.Value)]++
@@ -125,11 +137,37 @@ func twoRunsShare(t *testing.T, w *world) {
 	}
 	for _, l := range letters {
 		if counts[l.record.ID] != 1 {
-			t.Errorf("event %s was sent %d times", l.record.ID, counts[l.record.ID])
+			w.t.Errorf("event %s was sent %d times", l.record.ID, counts[l.record.ID])
 		}
 	}
-	if sent[0]+sent[1] != int64(len(letters)) {
-		t.Errorf("%v of %d", sent, len(letters))
+}
+
+// dying is the ledger of a run that is killed when it has sent its letters and not settled them.
+type dying struct{ deadletters.Ledger }
+
+var errKilled = errors.New("killed")
+
+func (dying) Finish(context.Context, deadletters.Claim, []int64, deadletters.AuditEntry) error {
+	return errKilled
+}
+
+func killedRun(t *testing.T, w *world) {
+	letters := w.parkMany(10, 2)
+	job := replay(deadletters.Filter{})
+	job.Force = true
+	if _, err := w.run(w.newService(t, dying{postgres.Settlements{DB: w.store.DB}}), job); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	if progress := w.mustRun(job); progress.Sent >= int64(len(letters)) {
+		t.Errorf("the claims of the run are not respected: %+v", progress)
+	}
+	later := w.newService(t, postgres.Settlements{DB: w.store.DB, TakeOver: time.Nanosecond})
+	if _, err := w.run(later, job); err != nil {
+		t.Error(err)
+	}
+	w.sentOnce(letters)
+	if left := w.list(deadletters.Filter{}); len(left) != 0 {
+		t.Errorf("%v are outstanding", left)
 	}
 }
 
@@ -143,7 +181,7 @@ func goesOnElsewhere(t *testing.T, w *world) {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	job.Rate, job.Cursor = 0, first.Cursor
-	last, err := w.run(w.newService(t), job)
+	last, err := w.run(w.newService(t, postgres.Settlements{DB: w.store.DB}), job)
 	if err != nil || last.Sent != 60 || last.Run != first.Run {
 		t.Fatalf("%+v, %v", last, err)
 	}

@@ -117,14 +117,14 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, env: kafkatest.New(t), registry: registry, failing: map[string]error{}}
 	w.store = pgtest.Store(t, pgtest.Config(t), registry)
 	w.env.Ensure(t, w.env.Topics.All(registry, consumer), kafka.Settings{Partitions: 2})
-	w.service = w.newService(t)
+	w.service = w.newService(t, postgres.Settlements{DB: w.store.DB})
 	return w
 }
 
 func (w *world) topic() string { return w.env.Topics.Events("order") }
 
 // newService makes a service as another process would.
-func (w *world) newService(t *testing.T) *deadletters.Service {
+func (w *world) newService(t *testing.T, ledger deadletters.Ledger) *deadletters.Service {
 	t.Helper()
 	log, err := kafka.NewDeadLetterLog(t.Context(), kafka.DeadLetterLogConfig{Cluster: w.env.Cluster, Names: w.env.Topics})
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *world) newService(t *testing.T) *deadletters.Service {
 		Consumers: []deadletters.Consumer{
 			{Name: consumer, Topics: []string{w.topic()}, Ordered: true, Replays: true},
 		},
-		Log: log, Ledger: postgres.Settlements{DB: w.store.DB}, Events: w.store.DB, Registry: w.registry,
+		Log: log, Ledger: ledger, Events: w.store.DB, Registry: w.registry,
 		Now: time.Now, NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 		Rehearse: func(context.Context, string) (deadletters.Rehearsal, error) {
 			return &rehearsal{preview: postgres.NewPreview(w.store.DB, time.Now, uuid.NewString)}, nil
