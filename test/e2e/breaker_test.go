@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"andes/test/lab/gateway"
 )
@@ -58,6 +59,30 @@ func TestAnOMSThatIsIllIsLeftAloneAndGetsAllOrdersWhenItIsBack(t *testing.T) {
 		t.Errorf("omsSync %s", got.OMSSync)
 	}
 	ill.Store(false)
+	for _, id := range orders {
+		s.partner.await(id, "DELIVERED")
+	}
+}
+
+// Whoever waits for a breaker does not keep its process from stopping, and the next one goes on.
+func TestAProcessStopsAtOnceWhileItsConsumersWaitForABreaker(t *testing.T) {
+	s := start(t, options{settings: map[string]string{"BREAKER_OPEN_FOR": "5m"}, gateway: gateway.Knobs{DecideDelayMs: 20}})
+	s.turnGateway(func(k *gateway.Knobs) { k.Outage = true })
+	var orders []string
+	for range 30 {
+		orders = append(orders, s.partner.order("tok_visa", line{"A", 1}).OrderID)
+	}
+	s.eventually("the breaker opens", func() error {
+		return s.metricIs(`andes_legacy_breaker_state{state="open",system="payment"}`, 1)
+	})
+	first := s.running()[0]
+	begun := time.Now()
+	s.stop(first)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %s to stop", took)
+	}
+	s.turnGateway(func(k *gateway.Knobs) { k.Outage = false })
+	s.restart(first)
 	for _, id := range orders {
 		s.partner.await(id, "DELIVERED")
 	}
