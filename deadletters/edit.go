@@ -32,7 +32,7 @@ func (s *Service) Edit(ctx context.Context, c Correction) (Progress, error) {
 		return Progress{}, eventstore.Refuse(CodeReasonMissing, "a reason is needed to change what a message says; it goes to the audit log")
 	}
 	job := Job{Consumer: consumer.Name, Action: Edited, Filter: Filter{Letters: []Ref{c.Letter}}, Force: c.Force, Reason: c.Reason, Actor: c.Actor}
-	if err := s.admit(ctx, consumer, job, bounds); err != nil {
+	if err := s.admit(ctx, consumer, job); err != nil {
 		return Progress{}, err
 	}
 	letter, value, err := s.corrected(ctx, c)

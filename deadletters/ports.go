@@ -84,6 +84,8 @@ type Ledger interface {
 	SettledCount(ctx context.Context, consumer string, partition int32, from int64) (int64, error)
 	// FirstOutstanding gives the first offset from one on that is not done with.
 	FirstOutstanding(ctx context.Context, consumer string, partition int32, from int64) (int64, error)
+	// LastSettled gives the highest offset of a partition that has a settlement; -1: none has.
+	LastSettled(ctx context.Context, consumer string, partition int32) (int64, error)
 	// Claim marks letters that nobody has settled or claimed, and gives those that it got.
 	Claim(ctx context.Context, claim Claim, offsets []int64) ([]int64, error)
 	// Finish makes claims final and writes the audit log, at once.

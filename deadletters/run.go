@@ -92,7 +92,7 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 		if state, err = resume(job); err != nil {
 			return Progress{}, err
 		}
-	} else if err := s.admit(ctx, consumer, job, bounds); err != nil {
+	} else if err := s.admit(ctx, consumer, job); err != nil {
 		return Progress{}, err
 	}
 	step := &step{Service: s, job: job, consumer: consumer, state: &state, until: s.Now().Add(s.StepTime)}
@@ -130,12 +130,40 @@ func resume(job Job) (runState, error) {
 	return state, nil
 }
 
-// admit checks, before a run begins, that what it sends will be read.
-func (s *Service) admit(ctx context.Context, consumer Consumer, job Job, bounds []Bounds) error {
-	for _, b := range bounds {
-		if err := s.Ledger.Forget(ctx, consumer.Name, b.Partition, b.First); err != nil {
+// Tidy forgets the settlements of letters that are gone: that retention has deleted, or whose topic was made
+// anew. They would be taken for those of other letters.
+func (s *Service) Tidy(ctx context.Context, consumer string) error {
+	_, before, err := s.consumer(ctx, consumer)
+	if err != nil {
+		return err
+	}
+	last := make([]int64, len(before))
+	for i, b := range before {
+		if last[i], err = s.Ledger.LastSettled(ctx, consumer, b.Partition); err != nil {
 			return err
 		}
+	}
+	// A partition's end only grows, so one that is not behind what was settled before is another one's.
+	after, err := s.Log.Bounds(ctx, consumer)
+	if err != nil {
+		return err
+	}
+	for i, b := range after {
+		first := b.First
+		if i < len(last) && last[i] >= b.End {
+			first = last[i] + 1
+		}
+		if err := s.Ledger.Forget(ctx, consumer, b.Partition, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit checks, before a run begins, that what it sends will be read.
+func (s *Service) admit(ctx context.Context, consumer Consumer, job Job) error {
+	if err := s.Tidy(ctx, consumer.Name); err != nil {
+		return err
 	}
 	if job.Action == Discarded {
 		return nil

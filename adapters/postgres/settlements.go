@@ -17,6 +17,7 @@ var (
 	dlqSettled          = statement("dlq_settled")
 	dlqSettledCount     = statement("dlq_settled_count")
 	dlqFirstOutstanding = statement("dlq_first_outstanding")
+	dlqLastSettled      = statement("dlq_last_settled")
 	dlqForget           = statement("dlq_forget")
 	auditPage           = statement("audit_page")
 )
@@ -74,6 +75,12 @@ func (s Settlements) SettledCount(ctx context.Context, consumer string, partitio
 func (s Settlements) FirstOutstanding(ctx context.Context, consumer string, partition int32, from int64) (first int64, err error) {
 	err = s.DB.pool.QueryRow(ctx, dlqFirstOutstanding, consumer, partition, from).Scan(&first)
 	return first, unavailable(err)
+}
+
+// LastSettled implements deadletters.Ledger.
+func (s Settlements) LastSettled(ctx context.Context, consumer string, partition int32) (last int64, err error) {
+	err = s.DB.pool.QueryRow(ctx, dlqLastSettled, consumer, partition).Scan(&last)
+	return last, unavailable(err)
 }
 
 // Claim implements deadletters.Ledger.

@@ -28,7 +28,11 @@ type desk struct {
 // openDesk finds out what the operator may work with.
 func openDesk(ctx context.Context, s *settings, logger *slog.Logger, direct bool) (*desk, error) {
 	if direct {
-		return openDirect(ctx, s, logger)
+		service, closeAll, err := openDeadLetters(ctx, s, logger)
+		if err != nil {
+			return nil, err
+		}
+		return &desk{DeadLetters: service, actor: operatorName(), close: closeAll}, nil
 	}
 	if s.OpsURL == "" {
 		return nil, errors.New("ANDES_OPS_URL is not set: say where the ops API is, or work with --direct")
@@ -43,37 +47,52 @@ func openDesk(ctx context.Context, s *settings, logger *slog.Logger, direct bool
 	return &desk{DeadLetters: client, close: func() {}}, nil
 }
 
-// openDirect works without the ops API, in the name of the user of the operating system.
-func openDirect(ctx context.Context, s *settings, logger *slog.Logger) (*desk, error) {
+// openDeadLetters works on Kafka and PostgreSQL themselves.
+func openDeadLetters(ctx context.Context, s *settings, logger *slog.Logger) (service *deadletters.Service, closeAll func(), err error) {
 	if err := s.required("postgres_url", "kafka_brokers"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	registry, err := catalogue.Registry()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db, err := postgres.Open(ctx, s.postgres(), registry)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &platform{
 		settings: s, logger: logger, registry: registry, topics: kafka.Topics{Prefix: s.KafkaPrefix},
 		cluster: kafka.Cluster{Brokers: list(s.KafkaBrokers), ClientID: "andes-dlq"}, store: &postgres.Store{DB: db},
 	}
-	service, err := p.deadLetters(ctx)
-	if err != nil {
+	if service, err = p.deadLetters(ctx); err != nil {
 		db.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return &desk{DeadLetters: service, actor: operatorName(), close: func() {
+	return service, func() {
 		for _, closeIt := range p.closers {
 			closeIt()
 		}
 		db.Close()
-	}}, nil
+	}, nil
 }
 
-// operatorName is who works directly, for the audit log.
+// tidyDeadLetters forgets what was done with letters of DLQs that were made anew, before anybody takes it
+// for what was done with other letters.
+func tidyDeadLetters(ctx context.Context, s *settings, logger *slog.Logger) error {
+	service, closeAll, err := openDeadLetters(ctx, s, logger)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for _, name := range s.deadLetterConsumers() {
+		if err := service.Tidy(ctx, name); err != nil {
+			return fmt.Errorf("settlements of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// operatorName is who works directly, for the audit log: the user of the operating system.
 func operatorName() string {
 	current, err := user.Current()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type migrateCmd struct{}
 
 // Run implements the command.
-func (migrateCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
+func (migrateCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
 	if err := s.required("postgres_url", "kafka_brokers"); err != nil {
 		return err
 	}
@@ -37,5 +37,8 @@ func (migrateCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 		return err
 	}
 	fmt.Printf("%d Kafka topics are there\n", len(p.provision().Topics))
-	return p.provision().Check(ctx)
+	if err := p.provision().Check(ctx); err != nil {
+		return err
+	}
+	return tidyDeadLetters(ctx, s, logger)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/IBM/sarama"
 	"github.com/google/uuid"
 
+	"andes/adapters/kafka"
 	"andes/deadletters"
 	"andes/test/kafkatest"
 )
@@ -19,6 +20,7 @@ var badTrials = []trial{
 	{"foreign records are shown, kept, and can be discarded", foreignRecords},
 	{"a letter that can't be read or restored stays", staysWhatCantBeSent},
 	{"a DLQ that retention emptied is told", retentionEmpties},
+	{"settlements of a DLQ that was made anew do not count", madeAnew},
 }
 
 func unknownIsTold(t *testing.T, w *world) {
@@ -149,4 +151,29 @@ func retentionEmpties(t *testing.T, w *world) {
 	if err != nil || queues[0].Depth != 0 || queues[0].Settled != 0 {
 		t.Errorf("%+v, %v", queues, err)
 	}
+}
+
+func madeAnew(t *testing.T, w *world) {
+	w.parkMany(6, 2)
+	if progress := w.mustRun(deadletters.Job{Action: deadletters.Discarded, All: true, Reason: "a test"}); progress.Sent != 12 {
+		t.Fatalf("%+v", progress)
+	}
+	topic := w.env.Topics.DLQ(consumer)
+	if err := w.env.Admin(t).DeleteTopic(topic); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Eventually(t, "the topic is made anew", func() bool {
+		provision := kafka.Provision{Cluster: w.env.Cluster, Topics: w.env.Topics.All(w.registry, consumer), Settings: kafka.Settings{Partitions: 2}}
+		if provision.Ensure(t.Context()) != nil {
+			return false
+		}
+		bounds, err := w.service.Log.Bounds(t.Context(), consumer)
+		return err == nil && len(bounds) == 2 && bounds[0].End+bounds[1].End == 0
+	})
+	w.consume()
+	w.park(letter{record: w.stored("new", 1)[0]})
+	if progress := w.mustRun(replay(deadletters.Filter{})); progress.Sent != 1 {
+		t.Errorf("%+v", progress)
+	}
+	kafkatest.Eventually(t, "handled", func() bool { return len(w.done()) == 1 })
 }
