@@ -124,6 +124,7 @@ func (a *API) endpoints() []*endpoint {
 	}
 	if a.serves(Ops) {
 		list = append(list, a.opsEndpoints()...)
+		list = append(list, a.guardEndpoints()...)
 	}
 	return list
 }

@@ -72,6 +72,7 @@ type Config struct {
 	Orders          queries.Orders                  // Query; with Command only, for the trace of webhooks
 	Partners        queries.Partners                // both
 	DeadLetters     DeadLetters                     // Ops
+	Guards          func() []Guard                  // Ops; nil: there are none here
 	Thresholds      queries.Thresholds              // zero: the default ones
 	Quota           Quota                           // nil: no quotas
 	OlderRateFields bool                            // tell quotas by X-RateLimit-* too

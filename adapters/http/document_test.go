@@ -78,7 +78,7 @@ func TestTheDocumentListsAllRoutes(t *testing.T) {
 		"DELETE /v1/subscriptions/{id}",
 		"GET /dev/jwks.json", "GET /docs", "GET /healthz", "GET /metrics", "GET /openapi.json",
 		"GET /ops/audit", "GET /ops/dlq", "GET /ops/dlq/{consumer}/letters", "GET /ops/dlq/{consumer}/letters/{partition}/{offset}",
-		"GET /ops/partners/{id}", "GET /readyz",
+		"GET /ops/guards", "GET /ops/partners/{id}", "GET /readyz",
 		"GET /v1/orders", "GET /v1/orders/{id}", "GET /v1/prices", "GET /v1/products/{sku}", "GET /v1/stock", "GET /v1/subscriptions",
 		"POST /dev/token", "POST /ops/dlq/{consumer}/letters/{partition}/{offset}/edit", "POST /ops/dlq/{consumer}/rehearsals", "POST /ops/dlq/{consumer}/runs",
 		"POST /v1/orders", "POST /v1/orders/{id}/cancel", "POST /v1/payment-webhooks/generic", "POST /v1/prices/query",

@@ -37,7 +37,7 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 		if err != nil {
 			return nil, err
 		}
-		config.DeadLetters = service
+		config.DeadLetters, config.Guards = service, p.guardStates
 	}
 	model, err := p.readModel()
 	if err != nil {

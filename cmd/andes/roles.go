@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"andes/adapters/erp"
-	"andes/adapters/guard"
 	"andes/adapters/kafka"
 	"andes/adapters/oms"
 	"andes/adapters/payment"
@@ -143,23 +142,6 @@ func sagaRole(p *platform) ([]part, error) {
 		p.consuming(sagaName, manager.Handle, nil),
 		{name: "deadlines", stage: workers, run: deadlines.Run},
 	}, nil
-}
-
-// guarded gives the only way to a legacy system.
-func (p *platform) guarded(system string) (*guard.Guard, error) {
-	if p.guardMetrics == nil {
-		metrics, err := guard.NewMetrics(p.metrics)
-		if err != nil {
-			return nil, err
-		}
-		p.guardMetrics = metrics
-	}
-	made, err := guard.New(guard.Config{System: system, Settings: p.settings.guard(system), Metrics: p.guardMetrics, Log: p.logger})
-	if err != nil {
-		return nil, err
-	}
-	p.guards = append(p.guards, made)
-	return made, nil
 }
 
 func erpRole(p *platform) ([]part, error) {
