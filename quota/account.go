@@ -48,28 +48,37 @@ type demand struct {
 // maxLent is the share of a burst that an instance may borrow at once.
 const maxLent = 16
 
-// decide answers without the store where that is certain. Otherwise it gives how much to borrow.
-func (a *account) decide(need demand, now int64) (verdict Verdict, extra int64, decided bool) {
+// question is what the store is asked.
+type question struct {
+	cost  int64 // of the demand, less what the lease pays
+	paid  int64 // by the lease
+	extra int64 // to borrow
+}
+
+// decide answers without the store where that is certain. Otherwise it gives the question.
+func (a *account) decide(need demand, now int64) (verdict Verdict, ask question, decided bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now >= a.leaseEnds {
 		a.lease = 0
 	}
-	if a.lease > 0 && a.lease >= need.cost {
-		a.lease -= need.cost
-		return a.verdict(need, a.known, now, true, ByLease), 0, true
+	ask.paid = min(a.lease, need.cost)
+	ask.cost = need.cost - ask.paid
+	if ask.cost > 0 && need.limit.Wait(need.limit.Draining(a.known, now), ask.cost) > 0 {
+		return a.verdict(need, a.known, now, false, ByKnown), question{}, true
 	}
-	if need.limit.Wait(need.limit.Draining(a.known, now), need.cost) > 0 {
-		return a.verdict(need, a.known, now, false, ByKnown), 0, true
+	a.lease -= ask.paid
+	if ask.cost == 0 {
+		return a.verdict(need, a.known, now, true, ByLease), question{}, true
 	}
 	if !a.borrowing && a.appetite > 0 {
-		a.borrowing, extra = true, a.appetite
+		a.borrowing, ask.extra = true, a.appetite
 	}
-	return Verdict{}, extra, false
+	return Verdict{}, ask, false
 }
 
 // settle takes the store's answer: the level that it had used up after a question of the time sent.
-func (a *account) settle(need demand, sent, now, leaseFor, used, granted int64) Verdict {
+func (a *account) settle(need demand, ask question, sent, now, leaseFor, used, granted int64) Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	answered := Level{Used: used, At: sent}
@@ -79,11 +88,14 @@ func (a *account) settle(need demand, sent, now, leaseFor, used, granted int64) 
 	}
 	a.own = Level{}
 	a.adapt(need.limit, sent, leaseFor)
-	a.borrowing = false
-	if lent := granted - need.cost; lent > 0 {
+	a.borrowing = a.borrowing && ask.extra == 0
+	switch lent := granted - ask.cost; {
+	case granted == 0:
+		a.lease += ask.paid
+	case lent > 0:
 		a.lease, a.leaseEnds = a.lease+lent, now+leaseFor
 	}
-	return a.verdict(need, a.known, now, granted > 0 || need.cost == 0, ByShared)
+	return a.verdict(need, a.known, now, granted > 0, ByShared)
 }
 
 // adapt borrows more while questions follow each other within the time of a lease, and less when they
@@ -98,14 +110,15 @@ func (a *account) adapt(limit Limit, sent, leaseFor int64) {
 }
 
 // alone decides without the store.
-func (a *account) alone(need demand, now int64) Verdict {
+func (a *account) alone(need demand, ask question, now int64) Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.borrowing = false
+	a.borrowing = a.borrowing && ask.extra == 0
+	a.lease += ask.paid
 	used := max(need.limit.Draining(a.known, now).Used, need.limit.Draining(a.own, now).Used)
 	var granted int64
 	a.own, granted = need.limit.Take(Level{Used: used, At: now}, now, need.cost, 0)
-	return a.verdict(need, a.own, now, granted > 0 || need.cost == 0, ByLocal)
+	return a.verdict(need, a.own, now, granted > 0, ByLocal)
 }
 
 // verdict tells a decision by a level.
@@ -116,7 +129,7 @@ func (a *account) verdict(need demand, level Level, now int64, allowed bool, by 
 		Remaining: min(need.limit.Remaining(level)+a.lease, need.limit.Burst), Reset: need.limit.Full(level),
 	}
 	if !allowed {
-		v.RetryAfter = need.limit.Wait(level, need.whole)
+		v.RetryAfter = need.limit.Wait(level, max(1, need.whole-a.lease))
 		v.Reset = v.RetryAfter
 	}
 	return v

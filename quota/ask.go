@@ -21,7 +21,7 @@ type answer struct {
 // ask asks the store and waits no longer than the bound, whatever the store's client does: a question
 // that is given up goes on by itself and is bounded by that client's own timeouts, and by the number of
 // places.
-func (q *Quotas) ask(ctx context.Context, need demand, extra int64) (Level, int64, error) {
+func (q *Quotas) ask(ctx context.Context, need demand, asked question) (Level, int64, error) {
 	select {
 	case q.asking <- struct{}{}:
 	default:
@@ -31,7 +31,7 @@ func (q *Quotas) ask(ctx context.Context, need demand, extra int64) (Level, int6
 	detached := context.WithoutCancel(ctx)
 	q.questions.Go(func() {
 		defer func() { <-q.asking }()
-		level, granted, err := q.config.Store.Take(detached, need.key, need.limit, need.cost, extra)
+		level, granted, err := q.config.Store.Take(detached, need.key, need.limit, asked.cost, asked.extra)
 		answers <- answer{level, granted, err}
 	})
 	began := q.now()

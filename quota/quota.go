@@ -175,19 +175,20 @@ func (q *Quotas) firstLevel(ask Ask, now int64) (Verdict, bool) {
 func (q *Quotas) secondLevel(ctx context.Context, ask Ask, now int64) Verdict {
 	limit := (*q.tiers.Load()).Of(ask.Tier).Of(ask.Key.Group)
 	// What costs more than the burst would never pass: a whole burst is enough for it.
-	need := demand{key: ask.Key, limit: limit, cost: max(0, min(ask.Cost, limit.Burst-ask.Charged)), whole: min(ask.Cost+ask.Charged, limit.Burst)}
+	whole := min(ask.Cost+ask.Charged, limit.Burst)
+	need := demand{key: ask.Key, limit: limit, cost: max(0, whole-ask.Charged), whole: whole}
 	a := q.accounts.get(ask.Key, now)
-	verdict, extra, decided := a.decide(need, now)
+	verdict, asked, decided := a.decide(need, now)
 	if decided {
 		return verdict
 	}
 	if !q.rest.admit(now) {
-		return a.alone(need, now)
+		return a.alone(need, asked, now)
 	}
-	level, granted, err := q.ask(ctx, need, extra)
+	level, granted, err := q.ask(ctx, need, asked)
 	q.report(ctx, err)
 	if err != nil {
-		return a.alone(need, q.now())
+		return a.alone(need, asked, q.now())
 	}
-	return a.settle(need, now, q.now(), q.config.Lease.Microseconds(), level.Used, granted)
+	return a.settle(need, asked, now, q.now(), q.config.Lease.Microseconds(), level.Used, granted)
 }

@@ -139,7 +139,7 @@ func TestQuotasInACluster(t *testing.T) {
 }
 
 // newQuotas gives an instance: its clock may be wrong by skew.
-func newQuotas(t *testing.T, client *redis.Client, skew time.Duration) *quota.Quotas {
+func newQuotas(t *testing.T, client *redis.Client, skew time.Duration, change ...func(*quota.Config)) *quota.Quotas {
 	t.Helper()
 	config := quota.DefaultConfig()
 	tiers, err := quota.ParseTiers(quota.DefaultTiers, 1)
@@ -149,6 +149,9 @@ func newQuotas(t *testing.T, client *redis.Client, skew time.Duration) *quota.Qu
 	config.Tiers, config.Store, config.Logger = tiers, redis.NewQuota(client), slog.New(slog.DiscardHandler)
 	config.Now = func() time.Time { return time.Now().Add(skew) }
 	config.Wait = time.Second // the machine may be busy; what is slow is tried elsewhere
+	for _, c := range change {
+		c(&config)
+	}
 	quotas, err := quota.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -188,5 +191,45 @@ func TestInstancesWithWrongClocksShareOneQuota(t *testing.T) {
 	took := time.Since(began).Seconds()
 	if most, least := 20+20*took+1, 20+20*(took-0.3)-1; float64(allowed.Load()) > most || float64(allowed.Load()) < least {
 		t.Errorf("%d passed in %.2f s, %.0f to %.0f may", allowed.Load(), took, least, most)
+	}
+}
+
+// Field cases: a store that is stopped, one that hangs, and one that comes back empty.
+func TestQuotasOutliveTheirRedis(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
+		"stopped": {(*redistest.Server).Kill, (*redistest.Server).Start},
+		"hanging": {(*redistest.Server).Hang, (*redistest.Server).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartServer(t)
+			quotas := newQuotas(t, redistest.Open(t, redis.Config{Addrs: []string{server.Addr}}), 0, func(c *quota.Config) {
+				c.Wait, c.Rest = 20*time.Millisecond, 200*time.Millisecond
+			})
+			ask := quota.Ask{Key: reads, Tier: "bronze", Cost: 1}
+			for range 100 {
+				quotas.Take(t.Context(), ask)
+			}
+			fault.begin(server)
+			allowed, slow, began := 0, 0, time.Now()
+			for time.Since(began) < time.Second {
+				asked := time.Now()
+				if quotas.Take(t.Context(), ask).Allowed {
+					allowed++
+				}
+				if time.Since(asked) > 15*time.Millisecond {
+					slow++
+				}
+			}
+			if allowed < 15 || allowed > 20+20*2 || slow > 30 { // 8 for certain, 50 without a rest; the machine itself may be slow
+				t.Errorf("%d passed in a second without Redis, %d waited", allowed, slow)
+			}
+			fault.end(server)
+			back := func() bool { return quotas.Take(t.Context(), ask).By == quota.ByShared }
+			if !redistest.Eventually(10*time.Second, back) {
+				t.Error("Redis is not asked again")
+			}
+		})
 	}
 }
