@@ -26,6 +26,7 @@ var ladderTrials = []trial{
 	{"KAFKA-07 a stop while records wait takes a moment, and nothing is parked by it", stopWhileWaiting},
 	{"while a consumer is not ready nothing is tried, parked or committed", notReady},
 	{"what is away costs no attempt and sends nothing to a tier", putOff},
+	{"a try that failed counts although the next one was put off", triedAndPutOff},
 	{"KAFKA-05 a record of the greatest size with a long error climbs and keeps its data", greatestSize},
 	{"KAFKA-06 a DLQ with fewer partitions takes the record anyway", fewerPartitions},
 	{"what is in replay is handled at once, and a foreign record in it goes to the DLQ", replayed},
@@ -318,6 +319,28 @@ func putOff(t *testing.T, env *kafkatest.Env) {
 	}
 	if got.count() != 1 || len(env.ReadAll(t, retry(env, short)))+len(letters(t, env)) != 0 {
 		t.Error("it was parked")
+	}
+}
+
+// A record that always fails, and with it what all need, must not be the first to be tried again each time.
+func triedAndPutOff(t *testing.T, env *kafkatest.Env) {
+	ensureLadder(t, env, 1, short)
+	produceEvents(t, env, placedEvent("o1", 1))
+	got := &recorder{}
+	consume(t, env, func(_ context.Context, record eventstore.Record) error {
+		switch got.try(record) {
+		case 1:
+			return errors.New("the probe failed")
+		case 2:
+			return eventstore.MarkUnavailable(errors.New("the breaker is open"))
+		}
+		got.done(record)
+		return nil
+	}, tiers(short), func(_ *kafka.ConsumeConfig, c *kafka.Consumer) { c.Policy.Tries = 2 })
+	waitCommitted(t, env, 1)
+	kafkatest.Eventually(t, "the record is handled", func() bool { return got.count() == 1 })
+	if n := len(env.ReadAll(t, retry(env, short))); n != 1 {
+		t.Errorf("%d records in the retry topic", n)
 	}
 }
 
