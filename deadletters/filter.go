@@ -31,8 +31,12 @@ func (f *Filter) Empty() bool {
 		len(f.Headers) == 0 && f.Since.IsZero() && f.Until.IsZero() && len(f.Letters) == 0
 }
 
-// check refuses a filter that can select nothing, because of a slip.
+// check refuses a filter that can select nothing, because of a slip. A topic may be named without the prefix
+// that all have.
 func (f *Filter) check(consumer Consumer) error {
+	if i := slices.IndexFunc(consumer.Topics, func(topic string) bool { return strings.HasSuffix(topic, "."+f.Topic) }); f.Topic != "" && i >= 0 {
+		f.Topic = consumer.Topics[i]
+	}
 	switch {
 	case f.Class != "" && !slices.Contains(Classes, f.Class):
 		return eventstore.Refuse(CodeFilterInvalid, "there is no error class %q; the classes are %s", f.Class, strings.Join(Classes, ", "))

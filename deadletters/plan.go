@@ -38,7 +38,8 @@ type plan struct {
 	lines   map[uint64]bool // of which the run sends letters, or has sent some
 	blocked map[uint64]bool // of which nothing more can be sent in this run
 	left    leftovers
-	cut     bool // the bounds were reached
+	orphans int64 // letters behind those that are let go
+	cut     bool  // the bounds were reached
 }
 
 func (p *plan) finished() bool { return p.at >= len(p.entries) }
@@ -72,8 +73,9 @@ type planner struct {
 	job      Job
 	run      string
 	seed     maphash.Seed
-	follow   bool // only what is behind the run's own letters
-	wanted   int  // within the limit
+	follow   bool             // only what is behind the run's own letters
+	wanted   int              // within the limit
+	waiting  map[uint64]int64 // letters that are parked behind others and not wanted
 	indexed  int
 }
 
@@ -82,7 +84,7 @@ type planner struct {
 func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, run string, bounds []Bounds, follow bool) (*plan, error) {
 	p := &planner{
 		plan:    &plan{ordered: consumer.Ordered && job.Action != Discarded, lines: map[uint64]bool{}, blocked: map[uint64]bool{}},
-		service: s, consumer: consumer, job: job, run: run, seed: maphash.MakeSeed(), follow: follow,
+		service: s, consumer: consumer, job: job, run: run, seed: maphash.MakeSeed(), follow: follow, waiting: map[uint64]int64{},
 	}
 	for _, b := range bounds {
 		items, err := p.index(ctx, b)
@@ -148,6 +150,9 @@ func (p *planner) consider(l *Letter, partners map[Ref]string) (item, bool) {
 	one.line = maphash.String(p.seed, l.line())
 	one.wanted = !p.follow && p.job.Filter.matches(l) && (p.job.Filter.Partner == "" || partners[l.Ref] == p.job.Filter.Partner)
 	if p.job.Action == Discarded {
+		if p.consumer.Ordered && one.isBehind && !one.wanted {
+			p.waiting[one.line]++
+		}
 		return one, one.wanted
 	}
 	switch {
@@ -224,11 +229,12 @@ func (p *planner) choose(items []item) {
 			dropped[one.line] = p.ordered
 		case !dropped[one.line]:
 			p.wanted++
-			taken[one.line] = p.ordered
+			taken[one.line] = p.consumer.Ordered
 			p.entries = append(p.entries, one.entry)
 		}
 	}
 	for line := range taken {
 		p.lines[line] = true
+		p.orphans += p.waiting[line]
 	}
 }

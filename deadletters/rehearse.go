@@ -51,7 +51,7 @@ func (s *Service) Rehearse(ctx context.Context, job Job) (Rehearsals, error) {
 		return result, err
 	}
 	job.Action = Replayed
-	if err := checkJob(job, consumer); err != nil {
+	if err := job.check(consumer); err != nil {
 		return result, err
 	}
 	if !consumer.Replays || s.Config.Rehearse == nil {

@@ -84,7 +84,7 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	if err := checkJob(job, consumer); err != nil {
+	if err := job.check(consumer); err != nil {
 		return Progress{}, err
 	}
 	state := runState{Run: s.NewID(), Consumer: job.Consumer, Action: job.Action, Cutoff: bounds}
@@ -110,7 +110,7 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 	return state.progress(done && err == nil), err
 }
 
-func checkJob(job Job, consumer Consumer) error {
+func (job *Job) check(consumer Consumer) error {
 	switch {
 	case job.Action != Replayed && job.Action != Discarded && job.Action != Edited:
 		return fmt.Errorf("there is no action %q", job.Action)

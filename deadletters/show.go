@@ -64,7 +64,7 @@ func (s *Service) Show(ctx context.Context, ref Ref) (Detail, error) {
 	settlement, settled := settlements[ref.Offset]
 	detail := Detail{
 		Summary: s.summary(letter, partners[ref], settlement, true),
-		Headers: letter.Headers, FirstFailure: milliseconds(letter.FirstFailure), Failures: letter.Failures, Redacted: letter.Redacted,
+		Headers: shownHeaders(letter), FirstFailure: milliseconds(letter.FirstFailure), Failures: letter.Failures, Redacted: letter.Redacted,
 	}
 	if letter.FirstFailure.IsZero() {
 		detail.FirstFailure = time.Time{}
@@ -84,6 +84,18 @@ func (s *Service) Show(ctx context.Context, ref Ref) (Detail, error) {
 		}
 	}
 	return detail, err
+}
+
+// shownHeaders gives a letter's headers. Of a foreign record nobody can tell what they hold.
+func shownHeaders(letter *Letter) []Header {
+	if letter.Foreign == "" {
+		return letter.Headers
+	}
+	shown := make([]Header, len(letter.Headers))
+	for i, header := range letter.Headers {
+		shown[i] = Header{Name: header.Name, Value: sketch(header.Value)}
+	}
+	return shown
 }
 
 // fetch gives one letter.

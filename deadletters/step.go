@@ -34,6 +34,9 @@ func (s *step) send(ctx context.Context) (finished bool, err error) {
 		}
 		if s.job.Cursor == "" {
 			s.state.Planned, s.state.Left = int64(len(s.plan.entries)), s.plan.left
+			if s.plan.orphans > 0 {
+				s.state.Note = fmt.Sprintf("of those that were parked behind them, %d are now the first of their keys: replay them", s.plan.orphans)
+			}
 		}
 		s.state.Partial = s.plan.cut
 	}

@@ -48,6 +48,7 @@ func filtersFind(t *testing.T, w *world) {
 		"class":         {deadletters.Filter{Class: deadletters.Behind}, names[1:2]},
 		"key":           {deadletters.Filter{Key: "a"}, names[:2]},
 		"topic":         {deadletters.Filter{Topic: w.topic()}, names},
+		"short topic":   {deadletters.Filter{Topic: "events.order"}, names},
 		"type":          {deadletters.Filter{Type: "order.placed", Key: "b"}, names[2:]},
 		"error":         {deadletters.Filter{Error: "gateway"}, names[:2]},
 		"header":        {deadletters.Filter{Headers: []deadletters.Header{{Name: "tenant", Value: "one"}}}, names[2:]},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -235,7 +236,7 @@ func discards(t *testing.T, w *world) {
 	_, err := w.run(w.desk, job)
 	refusedWith(t, err, deadletters.CodeReasonMissing, "reason")
 	job.Reason = "the order was entered by hand"
-	if progress := w.mustRun(job); progress.Sent != 1 || len(progress.Left) != 0 {
+	if progress := w.mustRun(job); progress.Sent != 1 || len(progress.Left) != 0 || !strings.Contains(progress.Note, "1 are now the first") {
 		t.Errorf("%+v", progress)
 	}
 	detail, err := w.desk.Show(t.Context(), refs[0])
