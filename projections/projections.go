@@ -35,14 +35,28 @@ type Projection struct {
 	Name     string // of the read model; the keys start with it
 	Category string // whose states it is made of
 	Project  func(eventstore.StateRecord) (Entry, error)
+
+	value func(state []byte) ([]byte, error)
 }
 
 // On declares the read model of an aggregate's states. encode gives the compact value of a state, or
 // nil when the read model does not show it.
 func On[S any](name string, aggregate *eventstore.Aggregate[S], encode func(S) []byte) Projection {
+	return projection(name, aggregate.Name, func(data []byte) ([]byte, error) {
+		state, err := aggregate.Decode(data)
+		if err != nil {
+			return nil, err
+		}
+		return encode(state), nil
+	})
+}
+
+// projection makes entries of the values that a state is turned into.
+func projection(name, category string, value func(state []byte) ([]byte, error)) Projection {
 	return Projection{
 		Name:     name,
-		Category: aggregate.Name,
+		Category: category,
+		value:    value,
 		Project: func(record eventstore.StateRecord) (Entry, error) {
 			entry := Entry{Key: key(name, record.Stream.Key), Position: record.Position}
 			if record.Position < 0 || record.Position == 0 && record.State != nil {
@@ -51,14 +65,24 @@ func On[S any](name string, aggregate *eventstore.Aggregate[S], encode func(S) [
 			if record.State == nil {
 				return entry, nil
 			}
-			state, err := aggregate.Decode(record.State)
-			if err != nil {
+			var err error
+			if entry.Value, err = value(record.State); err != nil {
 				return entry, eventstore.MarkPermanent(fmt.Errorf("project %s: %s at position %d: %w", name, record.Stream, record.Position, err))
 			}
-			entry.Value = encode(state)
 			return entry, nil
 		},
 	}
+}
+
+// quickly has the projection try a shorter way first. Where that is not ok, or there is none, a state is
+// decoded; both must give the same.
+func (p Projection) quickly(quick func(state []byte) (value []byte, ok bool)) Projection {
+	return projection(p.Name, p.Category, func(state []byte) ([]byte, error) {
+		if value, ok := quick(state); ok {
+			return value, nil
+		}
+		return p.value(state)
+	})
 }
 
 func key(name, streamKey string) string { return name + ":" + streamKey }

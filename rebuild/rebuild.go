@@ -140,12 +140,13 @@ type Audit interface {
 	Record(ctx context.Context, action Action) error
 }
 
-// Action is a change that an operator made to a read model.
+// Action is a change that an operator made to read models.
 type Action struct {
-	Name   string // projections.rebuild, .rollback, .repair
-	Actor  string
-	Reason string
-	Target string // the read models, or the SKUs
-	Count  int64  // records or keys
-	At     time.Time
+	Name        string // projections.rebuild, .rollback, .repair
+	Actor       string
+	Reason      string
+	Target      string // the read models, and the SKUs
+	Generations string // the pointer's text, or the generation that was built
+	Count       int64  // records, read models or keys
+	At          time.Time
 }

@@ -125,7 +125,7 @@ func (r *Rebuilder) Rebuild(ctx context.Context, request Request) (Run, error) {
 		}
 		return r.record(ctx, Action{
 			Name: "projections.rebuild", Actor: request.Actor, Reason: request.Reason,
-			Target: strings.Join(run.Models, ","), Count: run.Records, At: r.config.Now(),
+			Target: strings.Join(run.Models, ","), Generations: run.Generation.String(), Count: run.Records, At: r.config.Now(),
 		})
 	})
 	return run, err

@@ -49,7 +49,7 @@ func (r *Rebuilder) Rollback(ctx context.Context, models []string, actor, reason
 		}
 		return r.record(ctx, Action{
 			Name: "projections.rollback", Actor: actor, Reason: reason,
-			Target: strings.Join(models, ","), Count: int64(len(models)), At: r.config.Now(),
+			Target: strings.Join(models, ","), Generations: switched.String(), Count: int64(len(models)), At: r.config.Now(),
 		})
 	})
 	return switched, err

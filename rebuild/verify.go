@@ -39,11 +39,13 @@ func (r *Rebuilder) Verify(ctx context.Context, check Check) (Report, error) {
 	}
 	var report Report
 	err := r.config.Ledger.Exclusively(ctx, func(ctx context.Context) (err error) {
-		if report, err = r.check(ctx, check); err != nil || report.Mended() == 0 {
+		if report, err = r.check(ctx, check); report.Mended() == 0 {
 			return err
 		}
-		target := strings.Join(append(check.Models, check.Only...), ",")
-		return r.record(ctx, Action{Name: "projections.repair", Actor: check.Actor, Reason: check.Reason, Target: target, Count: report.Mended(), At: r.config.Now()})
+		return errors.Join(err, r.record(ctx, Action{
+			Name: "projections.repair", Actor: check.Actor, Reason: check.Reason,
+			Target: strings.Join(slices.Concat(check.Models, check.Only), ","), Count: report.Mended(), At: r.config.Now(),
+		}))
 	})
 	return report, err
 }

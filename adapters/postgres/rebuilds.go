@@ -16,12 +16,17 @@ import (
 var (
 	rebuildSave   = statement("rebuild_save")
 	rebuildRecent = statement("rebuild_recent")
+	auditInsert   = statement("audit_insert")
 )
 
-// Rebuilds keeps the runs of rebuilds. It is a rebuild.Ledger.
+// Rebuilds keeps the runs of rebuilds, and writes what operators do with read models into the audit log.
+// It is a rebuild.Ledger and a rebuild.Audit.
 type Rebuilds struct{ DB *DB }
 
-var _ rebuild.Ledger = Rebuilds{}
+var (
+	_ rebuild.Ledger = Rebuilds{}
+	_ rebuild.Audit  = Rebuilds{}
+)
 
 const (
 	// rebuildLease is held by whoever changes the read models' generations.
@@ -96,5 +101,14 @@ func (r Rebuilds) Save(ctx context.Context, run rebuild.Run) error {
 	}
 	_, err := r.DB.pool.Exec(ctx, rebuildSave, int64(run.Generation), run.Models, run.Source, string(run.Phase), parts,
 		run.Records, run.Broken, run.Mended, run.Actor, run.Failure, run.StartedAt, run.UpdatedAt, ended)
+	return unavailable(err)
+}
+
+// auditedProjections is the subject of what is done with read models.
+const auditedProjections = "projections"
+
+// Record implements rebuild.Audit.
+func (r Rebuilds) Record(ctx context.Context, action rebuild.Action) error {
+	_, err := r.DB.pool.Exec(ctx, auditInsert, action.At, action.Actor, action.Name, auditedProjections, action.Generations, action.Count, action.Reason, action.Target)
 	return unavailable(err)
 }

@@ -27,8 +27,14 @@ func (m *ReadModel) Each(ctx context.Context, generation projections.Generation,
 	if err != nil {
 		return err
 	}
-	return live.scan(ctx, live.pattern(generation.String()+":*"), func(_ rueidis.Client, full []string) error {
-		return take(live.entryKeys(generation, models, full))
+	return live.scan(ctx, live.pattern(generation.String()+":*"), func(full []string) error {
+		keys := make([]string, 0, len(full))
+		for _, key := range full {
+			if entryKey, is := live.entryOf(key, generation, models); is {
+				keys = append(keys, entryKey)
+			}
+		}
+		return take(keys)
 	})
 }
 
@@ -40,9 +46,12 @@ func (m *ReadModel) Drop(ctx context.Context, generation projections.Generation,
 		return 0, err
 	}
 	dropped := int64(0)
-	err = live.scan(ctx, live.pattern(generation.String()+":*"), func(node rueidis.Client, full []string) error {
-		keys := live.entryKeys(generation, models, full)
-		n, err := live.unlink(ctx, generation, keys)
+	err = live.scan(ctx, live.pattern(generation.String()+":*"), func(full []string) error {
+		ours := slices.DeleteFunc(full, func(key string) bool {
+			_, is := live.entryOf(key, generation, models)
+			return !is
+		})
+		n, err := live.unlink(ctx, ours)
 		dropped += n
 		return err
 	})
@@ -52,16 +61,19 @@ func (m *ReadModel) Drop(ctx context.Context, generation projections.Generation,
 	return dropped, nil
 }
 
-func (c *connection) unlink(ctx context.Context, generation projections.Generation, entryKeys []string) (int64, error) {
-	keys := c.layout(generation)
-	groups := c.group(len(entryKeys), maxKeysPerDrop, func(i int) (string, int) { return entryKeys[i], 0 })
+// unlink takes keys away; in a cluster those of one bucket share a command.
+func (c *connection) unlink(ctx context.Context, full []string) (int64, error) {
+	groups := c.group(len(full), maxKeysPerDrop, func(i int) (string, int) {
+		_, entryKey, _ := c.parse(full[i])
+		return entryKey, 0
+	})
 	unlinked := int64(0)
 	for _, members := range groups {
-		full := make([]string, len(members))
+		keys := make([]string, len(members))
 		for n, i := range members {
-			full[n] = keys.key(entryKeys[i])
+			keys[n] = full[i]
 		}
-		n, err := c.Do(ctx, c.B().Unlink().Key(full...).Build()).AsInt64()
+		n, err := c.Do(ctx, c.B().Unlink().Key(keys...).Build()).AsInt64()
 		if err != nil {
 			return unlinked, err
 		}
@@ -79,7 +91,7 @@ func (c *connection) pattern(rest string) string {
 }
 
 // scan gives the keys of every server that match, page by page.
-func (c *connection) scan(ctx context.Context, pattern string, take func(node rueidis.Client, keys []string) error) error {
+func (c *connection) scan(ctx context.Context, pattern string, take func(keys []string) error) error {
 	nodes, err := c.masters(ctx)
 	if err != nil {
 		return err
@@ -90,7 +102,7 @@ func (c *connection) scan(ctx context.Context, pattern string, take func(node ru
 			if err != nil {
 				return fmt.Errorf("redis: list keys: %w", err)
 			}
-			if err := take(node, page.Elements); err != nil {
+			if err := take(page.Elements); err != nil {
 				return err
 			}
 			if cursor = page.Cursor; cursor == 0 {
@@ -121,16 +133,10 @@ func (c *connection) masters(ctx context.Context) ([]rueidis.Client, error) {
 	return masters, nil
 }
 
-// entryKeys takes the entries' keys of some read models out of full keys.
-func (c *connection) entryKeys(generation projections.Generation, models, full []string) []string {
-	keys := make([]string, 0, len(full))
-	for _, key := range full {
-		of, entryKey, ours := c.parse(key)
-		if ours && of == generation && slices.Contains(models, projections.ModelOf(entryKey)) {
-			keys = append(keys, entryKey)
-		}
-	}
-	return keys
+// entryOf gives the entry's key of a full key, if it is one of the read models in the generation.
+func (c *connection) entryOf(full string, generation projections.Generation, models []string) (string, bool) {
+	of, entryKey, ours := c.parse(full)
+	return entryKey, ours && of == generation && slices.Contains(models, projections.ModelOf(entryKey))
 }
 
 // parse is the inverse of layout.key.

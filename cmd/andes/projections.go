@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -31,20 +30,9 @@ type output struct {
 	Output string `help:"table or json." enum:"table,json" default:"table"`
 }
 
-// signed says who does something and why, for the audit log.
-type signed struct {
-	Actor  string `help:"Who you are, for the audit log; the user by default." env:"ANDES_ACTOR"`
-	Reason string `help:"Why, for the audit log."`
-}
-
-func (s signed) actor() string {
-	if s.Actor != "" {
-		return s.Actor
-	}
-	if who, err := user.Current(); err == nil && who.Username != "" {
-		return who.Username
-	}
-	return "unknown"
+// reasoned says why something is done. Who does it is the user.
+type reasoned struct {
+	Reason string `help:"Why, for the audit log." placeholder:"TEXT"`
 }
 
 // workshop is what the commands work with. It needs neither executor nor roles.
@@ -109,7 +97,7 @@ func (w *workshop) openRest(ctx context.Context, s *settings, logger *slog.Logge
 		sources[rebuild.FromTopics] = awaySource{w.noReader}
 	}
 	config := rebuild.Config{
-		Set: w.set, Copy: w.model, States: w.db, Ledger: postgres.Rebuilds{DB: w.db}, Sources: sources, Now: time.Now, Logger: logger,
+		Set: w.set, Copy: w.model, States: w.db, Ledger: postgres.Rebuilds{DB: w.db}, Audit: postgres.Rebuilds{DB: w.db}, Sources: sources, Now: time.Now, Logger: logger,
 	}
 	if need.adjust != nil {
 		need.adjust(&config)
@@ -156,7 +144,7 @@ type projectionsRebuild struct {
 	Only    []string `help:"Mend the keys of these SKUs, in place, from PostgreSQL." placeholder:"SKU,…"`
 	Rate    int      `help:"Records a second at the most."`
 	Restart bool     `help:"Give up a run that is not finished."`
-	signed
+	reasoned
 	output
 }
 
@@ -169,7 +157,7 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 		if c.From != "" || c.Restart || c.Rate > 0 {
 			return errors.New("--only mends from PostgreSQL, in place: it goes with none of --from, --rate and --restart")
 		}
-		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, signed: c.signed, output: c.output}.Run(ctx, s, logger)
+		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, reasoned: c.reasoned, output: c.output}.Run(ctx, s, logger)
 	}
 	stepBack(background)
 	show := newShower(os.Stderr)
@@ -181,7 +169,7 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 	}
 	defer w.close()
 	run, err := w.rebuilder.Rebuild(ctx, rebuild.Request{
-		Models: c.Models, Source: c.From, Rate: c.Rate, Restart: c.Restart, Actor: c.actor(), Reason: c.Reason,
+		Models: c.Models, Source: c.From, Rate: c.Rate, Restart: c.Restart, Actor: operatorName(), Reason: c.Reason,
 	})
 	show.end()
 	if err != nil {
@@ -212,7 +200,7 @@ type projectionsVerify struct {
 	Models []string `arg:"" optional:"" help:"Read models; all by default."`
 	Only   []string `help:"Only the keys of these SKUs." placeholder:"SKU,…"`
 	Repair bool     `help:"Mend the keys that differ."`
-	signed
+	reasoned
 	output
 }
 
@@ -226,7 +214,7 @@ func (c projectionsVerify) Run(ctx context.Context, s *settings, logger *slog.Lo
 		return err
 	}
 	defer w.close()
-	report, err := w.rebuilder.Verify(ctx, rebuild.Check{Models: c.Models, Only: c.Only, Repair: c.Repair, Actor: c.actor(), Reason: c.Reason})
+	report, err := w.rebuilder.Verify(ctx, rebuild.Check{Models: c.Models, Only: c.Only, Repair: c.Repair, Actor: operatorName(), Reason: c.Reason})
 	show.end()
 	if err != nil {
 		return interrupted(ctx, err)
@@ -246,7 +234,7 @@ func (c projectionsVerify) Run(ctx context.Context, s *settings, logger *slog.Lo
 // projectionsRollback goes back.
 type projectionsRollback struct {
 	Models []string `arg:"" optional:"" help:"Read models; all by default."`
-	signed
+	reasoned
 	output
 }
 
@@ -257,7 +245,7 @@ func (c projectionsRollback) Run(ctx context.Context, s *settings, logger *slog.
 		return err
 	}
 	defer w.close()
-	named, err := w.rebuilder.Rollback(ctx, c.Models, c.actor(), c.Reason)
+	named, err := w.rebuilder.Rollback(ctx, c.Models, operatorName(), c.Reason)
 	if err != nil {
 		return err
 	}
