@@ -1,0 +1,104 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"andes/eventstore"
+)
+
+// movedCodes are answers of a broker that does not coordinate the group, or not yet: it has just started, or
+// another has.
+var movedCodes = []sarama.KError{sarama.ErrNotCoordinatorForConsumer, sarama.ErrConsumerCoordinatorNotAvailable, sarama.ErrOffsetsLoadInProgress}
+
+// coordinated asks about a group, and again while its coordinator is being found. A group that has never run
+// is not an error.
+func (l *DeadLetterLog) coordinated(ctx context.Context, group string, ask func() error) error {
+	wait := backoff{least: readBackoffMin, most: readBackoffMax}
+	for began := time.Now(); ; {
+		err := bounded(ctx, ask)
+		if errors.Is(err, sarama.ErrGroupIDNotFound) {
+			return nil
+		}
+		moved := false
+		for _, code := range movedCodes {
+			moved = moved || errors.Is(err, code)
+		}
+		if !moved || time.Since(began) > l.config.Patience {
+			return err
+		}
+		if !wait.pause(ctx) {
+			return ctx.Err()
+		}
+		_ = bounded(ctx, func() error { return l.reader.client.RefreshCoordinator(group) }) // the next attempt finds out
+	}
+}
+
+// Members implements deadletters.Log.
+func (l *DeadLetterLog) Members(ctx context.Context, consumer string) (members int, replay bool, err error) {
+	partitions, err := l.partitions(l.config.Names.Replay(consumer))
+	if err != nil {
+		return 0, false, err
+	}
+	group := l.config.Names.Group(consumer)
+	var found []*sarama.GroupDescription
+	err = l.coordinated(ctx, group, func() (err error) {
+		if found, err = l.admin.DescribeConsumerGroups([]string{group}); err != nil {
+			return err
+		}
+		for _, described := range found {
+			if err := fault(described.Err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("%w: consumer group %s: %w", eventstore.ErrUnavailable, group, err)
+	}
+	for _, described := range found {
+		members += len(described.Members)
+	}
+	return members, len(partitions) > 0, nil
+}
+
+// Backlog implements deadletters.Log.
+func (l *DeadLetterLog) Backlog(ctx context.Context, consumer string) (int64, error) {
+	topic, group := l.config.Names.Replay(consumer), l.config.Names.Group(consumer)
+	partitions, err := l.partitions(topic)
+	if err != nil || len(partitions) == 0 {
+		return 0, err
+	}
+	var committed *sarama.OffsetFetchResponse
+	err = l.coordinated(ctx, group, func() (err error) {
+		if committed, err = l.admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: partitions}); err != nil {
+			return err
+		}
+		return fault(committed.Err)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%w: offsets of group %s: %w", eventstore.ErrUnavailable, group, err)
+	}
+	open := int64(0)
+	for _, partition := range partitions {
+		first, err := l.reader.offset(ctx, topic, partition, sarama.OffsetOldest)
+		if err != nil {
+			return 0, err
+		}
+		end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
+		if err != nil {
+			return 0, err
+		}
+		if committed != nil {
+			if block := committed.GetBlock(topic, partition); block != nil {
+				first = max(first, block.Offset)
+			}
+		}
+		open += max(0, end-first)
+	}
+	return open, nil
+}
