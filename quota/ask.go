@@ -42,7 +42,12 @@ func (q *Quotas) ask(ctx context.Context, need demand, asked question) (Level, i
 		q.metrics.took.Observe(float64(q.now()-began) / micro)
 		return got.level, got.granted, got.err
 	case <-wait.C:
-		return Level{}, 0, errSilent
+		select {
+		case got := <-answers: // it was this process that was slow
+			return got.level, got.granted, got.err
+		default:
+			return Level{}, 0, errSilent
+		}
 	case <-ctx.Done():
 		return Level{}, 0, ctx.Err()
 	}

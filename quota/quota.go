@@ -44,7 +44,8 @@ type Config struct {
 
 	Wait     time.Duration // longest wait for the store
 	Failures int           // of the store in a row, before it is left alone
-	Rest     time.Duration // for so long
+	Lasting  time.Duration // and how long they have to last
+	Rest     time.Duration // how long it is left alone
 	Lease    time.Duration // how long what was taken in advance may be used
 
 	Now     func() time.Time
@@ -56,7 +57,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Route: Limit{PerSecond: 20_000, Burst: 20_000}, Client: Limit{PerSecond: 2_000, Burst: 2_000},
-		Wait: 10 * time.Millisecond, Failures: 3, Rest: time.Second, Lease: 50 * time.Millisecond,
+		Wait: 10 * time.Millisecond, Failures: 3, Lasting: 100 * time.Millisecond, Rest: time.Second, Lease: 50 * time.Millisecond,
 	}
 }
 
@@ -95,7 +96,7 @@ func New(config Config) (*Quotas, error) {
 		config: config, began: config.Now(), metrics: metrics,
 		routes: newKept[string, gate](maxRoutes), clients: newKept[string, gate](maxClients), accounts: newKept[Key, account](2 * maxClients),
 		asking: make(chan struct{}, maxInFlight),
-		rest:   rest{failures: int64(config.Failures), pause: config.Rest.Microseconds()},
+		rest:   rest{failures: int64(config.Failures), lasting: config.Lasting.Microseconds(), pause: config.Rest.Microseconds()},
 	}
 	q.tiers.Store(&config.Tiers)
 	return q, nil
@@ -113,7 +114,7 @@ func (c *Config) validate() error {
 	for _, limit := range []Limit{c.Route, c.Client} {
 		need(limit.PerSecond >= 1 && limit.PerSecond <= maxPerSecond && limit.Burst >= 1, "a limit of level 1 is not 1..%d a second", maxPerSecond)
 	}
-	need(c.Wait > 0 && c.Failures > 0 && c.Rest > 0 && c.Lease >= 0, "a bound is not above zero")
+	need(c.Wait > 0 && c.Failures > 0 && min(c.Lasting, c.Lease) >= 0 && c.Rest > 0, "a bound is not above zero")
 	return errors.Join(append(faults, c.capped(c.Tiers))...)
 }
 

@@ -173,7 +173,7 @@ func TestWhileTheStoreFailsEachInstanceCountsByItself(t *testing.T) {
 					}
 					time.Sleep(10 * time.Millisecond)
 				}
-				if allowed < 190 || allowed > 230 || waited > 3+12 {
+				if allowed < 190 || allowed > 230 || waited > 6+12 {
 					t.Errorf("%d passed in 10 s, %d waited", allowed, waited)
 				}
 				if store.questions(); strings.Count(log.String(), "the shared store fails") != 1 {

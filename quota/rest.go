@@ -3,14 +3,17 @@ package quota
 import "sync/atomic"
 
 // rest leaves the store alone for a while after failures in a row, so that one that hangs costs hardly
-// any request its wait.
+// any request its wait. The failures have to last: many requests may be hit by one short stall of the
+// machine, and the store does not fail by that.
 //
 //	working ──failures in a row──► resting ──pause over──► one question probes ──► working, or resting again
 type rest struct {
 	failures int64
+	lasting  int64 // microseconds from the first of them to the last
 	pause    int64 // microseconds
 
 	failed atomic.Int64 // in a row
+	since  atomic.Int64 // microseconds: the first of them
 	until  atomic.Int64 // microseconds; 0: working
 }
 
@@ -29,5 +32,9 @@ func (r *rest) worked() (ended bool) {
 
 // broke tells whether the store rests from now on.
 func (r *rest) broke(now int64) (begun bool) {
-	return r.failed.Add(1) >= r.failures && r.until.CompareAndSwap(0, now+r.pause)
+	failed := r.failed.Add(1)
+	if failed == 1 {
+		r.since.Store(now)
+	}
+	return failed >= r.failures && now-r.since.Load() >= r.lasting && r.until.CompareAndSwap(0, now+r.pause)
 }
