@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"andes/eventstore"
 )
 
 type reply struct {
@@ -23,15 +25,15 @@ type reply struct {
 func (g *Guard) attempt(request *http.Request, settings *Settings) (reply, error) {
 	ctx := request.Context()
 	if !g.breaker.admits() { // nobody queues for a system that is known to be away
-		return reply{}, g.end(ctx, Refused, 0, 0, ErrOpen)
+		return reply{}, g.notSent(ctx, Refused, ErrOpen)
 	}
 	if err := g.enter(ctx, settings); err != nil {
-		return reply{}, g.end(ctx, Busy, 0, 0, err)
+		return reply{}, g.notSent(ctx, Busy, err)
 	}
 	defer func() { g.places.leave(g.settings.Load().Concurrency) }()
 	permit, admitted := g.breaker.admit()
 	if !admitted {
-		return reply{}, g.end(ctx, Refused, 0, 0, ErrOpen)
+		return reply{}, g.notSent(ctx, Refused, ErrOpen)
 	}
 	outcome := Failure
 	defer func() { g.breaker.settle(permit, outcome.verdict()) }()
@@ -91,6 +93,11 @@ func (g *Guard) once(request *http.Request, settings *Settings) (reply, Outcome,
 		return got, Failure, err
 	}
 	return got, Success, nil
+}
+
+// notSent ends an attempt that the system knows nothing of, also if the caller's time ran out meanwhile.
+func (g *Guard) notSent(ctx context.Context, outcome Outcome, err error) error {
+	return eventstore.MarkUnavailable(g.end(ctx, outcome, 0, 0, err))
 }
 
 // end counts an attempt that failed. What the caller gave up is its own affair.

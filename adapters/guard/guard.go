@@ -27,7 +27,8 @@
 //
 // Closed lets every attempt through, open none, half-open Probes of them; a probe whose caller gives up
 // gives its place back. Each change begins a generation, and the result of an attempt only counts in the
-// generation that let it through: what was sent before the breaker opened can't close it.
+// generation that let it through: what was sent before the breaker opened can't close it. Each process has
+// breakers of its own.
 //
 // Who works through a queue asks Ready first, and so pauses while the breaker is open. The settings are one
 // immutable value that is swapped atomically; the breaker always goes by the newest.
@@ -227,22 +228,20 @@ type tries struct {
 	fault *Fault // of the last one that was sent
 }
 
-// add takes an attempt, and ends the call where another one makes no sense. A call whose repeat is refused
+// add takes an attempt, and ends the call where another one makes no sense. A call whose repeat was not sent
 // ends as the attempt before it did: it was tried, and is to be blamed for that.
 func (t *tries) add(got reply, err error) (reply, error) {
-	fault, is := errors.AsType[*Fault](err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return got, nil
-	case !is:
-		return got, backoff.Permanent(err)
-	case fault.Outcome.sent():
+	}
+	if fault, is := errors.AsType[*Fault](err); is && fault.Outcome.sent() {
 		t.got, t.fault = got, fault
 		return got, err
-	case t.fault != nil:
-		return t.got, backoff.Permanent(t.fault)
 	}
-	return got, backoff.Permanent(eventstore.MarkUnavailable(err))
+	if t.fault != nil && eventstore.Classify(err) == eventstore.Unavailable {
+		got, err = t.got, t.fault
+	}
+	return got, backoff.Permanent(err)
 }
 
 // idempotent tells whether the request may be sent twice without doing its work twice.

@@ -157,3 +157,61 @@ func TestATurnThatIsGivenUpIsLeftToAnother(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoseTimeRunsOutWhileWaitingWasNotTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := switchedTo(slow(1900 * time.Millisecond))
+		g := behind(t, s, func(s *guard.Settings) { s.Concurrency = 1 })
+		var first sync.WaitGroup
+		first.Go(func() { _ = post(t, g) })
+		synctest.Wait()
+		ctx, cancel := contextFor(t, time.Second)
+		defer cancel()
+		_, err := g.Call(request(t, ctx, http.MethodPost), nil)
+		if !errors.Is(err, context.DeadlineExceeded) || eventstore.Classify(err) != eventstore.Unavailable {
+			t.Errorf("error %v of class %s", err, eventstore.Classify(err))
+		}
+		first.Wait()
+		ctx, cancel = contextFor(t, time.Second)
+		defer cancel()
+		_, err = g.Call(request(t, ctx, http.MethodPost), nil)
+		if !errors.Is(err, context.DeadlineExceeded) || eventstore.Classify(err) != eventstore.Transient {
+			t.Errorf("error %v of class %s after it was sent", err, eventstore.Classify(err))
+		}
+	})
+}
+
+// A system gets slower with each call that it works on, and more is asked of it than it can do: what it does
+// stays as quick as its bulkhead makes it, and the rest is turned away.
+func TestConstantOverloadIsShed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inside, done, shed atomic.Int64
+		s := switchedTo(func(r *http.Request) (*http.Response, error) {
+			took := 20*time.Millisecond + time.Duration(inside.Add(1))*2*time.Millisecond
+			defer inside.Add(-1)
+			return slow(took)(r)
+		})
+		g := behind(t, s, func(s *guard.Settings) { s.QueueWait = 500 * time.Millisecond })
+		const perSecond, length = 325, 60 // 250/s are what ten at once can do
+		var all sync.WaitGroup
+		for range perSecond * length {
+			time.Sleep(time.Second / perSecond)
+			all.Go(func() {
+				begun := time.Now()
+				err := post(t, g)
+				if took := time.Since(begun); took > 550*time.Millisecond {
+					t.Errorf("took %s", took)
+				}
+				if errors.Is(err, guard.ErrBusy) {
+					shed.Add(1)
+				} else if err == nil {
+					done.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if done.Load()+shed.Load() != perSecond*length || done.Load() < 240*length || g.Snapshot().Breaker.State != guard.Closed {
+			t.Errorf("%d done, %d shed of %d", done.Load(), shed.Load(), perSecond*length)
+		}
+	})
+}

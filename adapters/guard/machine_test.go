@@ -317,3 +317,33 @@ func TestWhoIsLetInAndAsksNothingHoldsUpTheOthersForABoundedTime(t *testing.T) {
 		t.Error("nobody is let in any more")
 	}
 }
+
+func TestAClockThatJumpsProlongsNothing(t *testing.T) {
+	s := Defaults(1).Breaker
+	open := newMachine(0)
+	open.enter(Open, time.Hour)
+	for name, c := range map[string]struct {
+		now  time.Duration
+		wait time.Duration // for Ready; 0: none
+	}{
+		"it goes on":                    {time.Hour + 10*time.Second, 20 * time.Second},
+		"put back by a minute":          {time.Hour - time.Minute, 30 * time.Second},
+		"put back before the beginning": {-24 * time.Hour, 30 * time.Second},
+		"put forward":                   {48 * time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := open
+			if wait, passed := m.pass(c.now, &s); wait != c.wait || passed != (c.wait == 0) {
+				t.Errorf("passed %v, wait %s", passed, wait)
+			}
+			if _, admitted := m.admit(c.now+c.wait, &s); !admitted || m.state != HalfOpen {
+				t.Errorf("no probe: %s", m.state)
+			}
+			// The probe hangs, and the clock is put back once more.
+			m.advance(c.now-time.Hour, &s)
+			if m.advance(c.now-time.Hour+s.ProbeWait, &s); m.state != Open {
+				t.Errorf("the probe still counts as on its way: %s", m.state)
+			}
+		})
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGuardsStartWithWhatIsSet(t *testing.T) {
+	s := defaultSettings()
+	for system, calls := range map[string]int{"erp": 10, "wms": 10, "oms": 20, "payment": 20} {
+		got := s.guard(system)
+		if err := got.Validate(); err != nil {
+			t.Errorf("%s: %v", system, err)
+		}
+		if got.Concurrency != calls || got.Timeout != 2*time.Second || got.Attempts != 3 || got.Breaker.Window != 20 ||
+			got.Breaker.MinCalls != 20 || got.Breaker.FailPercent != 50 || got.Breaker.OpenFor != 30*time.Second {
+			t.Errorf("%s: %+v", system, got)
+		}
+	}
+}
+
+func TestGuardsThatWouldNotWorkAreRefusedAtTheStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*settings)
+		want string
+	}{
+		"no calls":                {func(s *settings) { s.ERPCalls = 0 }, "ANDES_ERP_*: concurrency 0"},
+		"negative":                {func(s *settings) { s.WMSRate = -1 }, "ANDES_WMS_*: rate -1/s"},
+		"huge":                    {func(s *settings) { s.OMSCalls = math.MaxInt }, "ANDES_OMS_*: concurrency"},
+		"a wait without a bound":  {func(s *settings) { s.CallTimeout = 24 * time.Hour }, "ANDES_PAYMENT_*: timeout 24h0m0s"},
+		"a breaker that is never": {func(s *settings) { s.BreakerOpenFor = 0 }, "ANDES_OMS_*: open for 0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := defaultSettings()
+			s.Env = development
+			if err := s.check(); err != nil {
+				t.Fatal(err)
+			}
+			c.set(&s)
+			if err := s.check(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
