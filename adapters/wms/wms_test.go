@@ -232,6 +232,7 @@ func TestGoodsOfACancelledOrderAreACaseForAPersonAtOnce(t *testing.T) {
 		b.Place("o1", "acme", "5.00", "USD", "tok")
 		b.Confirm("o1")
 		b.Execute(order.Cancel{OrderID: "o1", Reason: order.CancelledByPartner})
+		b.Execute(order.SettleCancellation{OrderID: "o1", Withdrawn: true})
 		b.answer(fmt.Sprintf(`{"hasMore":false,"items":[`+shipment+`]}`, 1, 1, "o1"))
 		b.poll(b.adapter.Shipments)
 		if !maps.Equal(b.rejects, map[string]eventstore.Code{"e1": order.CodeShippedAfterCancel}) {
