@@ -63,10 +63,11 @@ func instances(t *testing.T, count int, store Store, change ...func(*Config)) ([
 		t.Fatal(err)
 	}
 	log := &bytes.Buffer{}
+	logger := slog.New(slog.NewTextHandler(log, nil))
 	var all []*Quotas
 	for range count {
 		config := DefaultConfig()
-		config.Tiers, config.Store, config.Now, config.Logger = tiers, store, time.Now, slog.New(slog.NewTextHandler(log, nil))
+		config.Tiers, config.Store, config.Now, config.Logger = tiers, store, time.Now, logger
 		for _, c := range change {
 			c(&config)
 		}

@@ -124,6 +124,9 @@ func (a *API) endpoints() []*endpoint {
 	}
 	if a.serves(Ops) {
 		list = append(list, a.opsEndpoints()...)
+		if a.QuotaDesk != nil {
+			list = append(list, a.quotaEndpoints()...)
+		}
 		list = append(list, a.guardEndpoints()...)
 	}
 	return list

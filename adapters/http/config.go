@@ -75,6 +75,7 @@ type Config struct {
 	Guards          func() []Guard                  // Ops; nil: there are none here
 	Thresholds      queries.Thresholds              // zero: the default ones
 	Quota           Quota                           // nil: no quotas
+	QuotaDesk       QuotaDesk                       // Ops; nil: limits are not changed here
 	OlderRateFields bool                            // tell quotas by X-RateLimit-* too
 	Ready           func(context.Context) Readiness // may be nil
 

@@ -21,6 +21,7 @@ import (
 	"andes/commands/subscription"
 	"andes/deadletters"
 	"andes/eventstore"
+	"andes/quota"
 )
 
 // Codes of the edge itself. Those of the write side are declared where they are refused.
@@ -148,6 +149,8 @@ var meanings = map[eventstore.Code]meaning{
 	deadletters.CodeWouldLoop:       {status: 409, title: "The letter would come back"},
 	deadletters.CodeUnrestorable:    {status: 409, title: "Redacted fields can't be restored"},
 	deadletters.CodeNotRehearsable:  {status: 409, title: "The consumer can't be rehearsed"},
+
+	quota.CodeInvalid: {status: 422, title: "The limits are not valid"},
 
 	CodeRateLimited:    {status: 429, title: "The quota is used up", retryAfter: retrySoon, free: true},
 	CodeOverloaded:     {status: 503, title: "Too many requests at once", retryAfter: retrySoon, free: true},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"andes/commands/partner"
+	"andes/eventstore"
 	"andes/quota"
 )
 
@@ -212,4 +213,38 @@ func TestTheDocumentTellsTheFieldsOfQuotas(t *testing.T) {
 			t.Errorf("%s: the 429 has no Retry-After", route)
 		}
 	}
+}
+
+// deskOf is a desk that keeps what it is told.
+type deskOf struct{ change quota.Change }
+
+func (d *deskOf) Show(context.Context) (quota.Standing, error) {
+	return quota.Standing{Tiers: d.change.Tiers, Configured: quota.DefaultTiers}, nil
+}
+
+func (d *deskOf) Change(ctx context.Context, change quota.Change) (quota.Standing, error) {
+	if change.Tiers == "none" {
+		return quota.Standing{}, eventstore.Refuse(quota.CodeInvalid, "no limits")
+	}
+	d.change = change
+	return d.Show(ctx)
+}
+
+func TestOperatorsChangeLimits(t *testing.T) {
+	desk := &deskOf{}
+	e := newEdge(t, func(c *Config) { c.QuotaDesk = desk })
+	admin, viewer := []string{"Authorization", "Bearer ops:ops-admin"}, []string{"Authorization", "Bearer ops:ops-viewer"}
+	got := e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"bronze=40/4,silver=100/10,gold=500/50","reason":"a promotion"}`, admin...)
+	if got.status != 200 || desk.change.Actor != OpsAdmin || desk.change.Reason != "a promotion" {
+		t.Errorf("%d %s %+v", got.status, got.body, desk.change)
+	}
+	e.holds(got, http.MethodPut, "/ops/quotas")
+	got = e.ask(http.MethodGet, "/ops/quotas", "", viewer...)
+	if got.status != 200 || got.body != `{"tiers":"bronze=40/4,silver=100/10,gold=500/50","configured":"bronze=20/2,silver=100/10,gold=500/50"}` {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	is(t, e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"none","reason":"r"}`, admin...), 422, quota.CodeInvalid)
+	is(t, e.ask(http.MethodPut, "/ops/quotas", `{"tiers":""}`, admin...), 422, CodeMemberMissing)
+	is(t, e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"","reason":"r"}`, viewer...), 403, CodeForbidden)
+	is(t, e.ask(http.MethodGet, "/ops/quotas", ""), 403, CodeForbidden)
 }

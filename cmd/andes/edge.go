@@ -59,6 +59,9 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	if config.QuotaDesk, err = p.quotaDesk(); err != nil {
+		return nil, err
+	}
 	if p.settings.Quota == quotaOn {
 		config.Quota, config.OlderRateFields = limits, p.settings.QuotaOlderFields
 	}

@@ -38,6 +38,7 @@ type platform struct {
 	polls   *polling.Metrics
 
 	limits   *quota.Quotas
+	desk     *quota.Desk
 	partners *queries.CachedPartners
 
 	guards       []*guard.Guard // of the systems that this process calls

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"andes/adapters/postgres"
 	"andes/adapters/ratelimit"
 	"andes/adapters/redis"
 	"andes/queries"
@@ -34,6 +35,25 @@ func (p *platform) quotas() (*quota.Quotas, error) {
 	p.onClose(limits.Close)
 	p.limits = limits
 	return limits, nil
+}
+
+// settingsLook is how often an instance looks at what operators set.
+const settingsLook = 5 * time.Second
+
+// quotaDesk lets operators change the limits that all instances keep to.
+func (p *platform) quotaDesk() (*quota.Desk, error) {
+	if p.desk != nil {
+		return p.desk, nil
+	}
+	limits, err := p.quotas()
+	if err != nil {
+		return nil, err
+	}
+	p.desk = quota.NewDesk(quota.DeskConfig{
+		Quotas: limits, Settings: postgres.Settings{DB: p.store.DB}, Configured: p.settings.QuotaTiers, Burst: p.settings.QuotaBurst,
+		Every: settingsLook, Now: time.Now, Logger: p.logger,
+	})
+	return p.desk, nil
 }
 
 // quotas are the bounds that the settings name.

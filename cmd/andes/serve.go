@@ -39,6 +39,11 @@ func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 		}
 		parts = append(parts, made...)
 	}
+	desk, err := p.quotaDesk()
+	if err != nil {
+		return err
+	}
+	parts = append(parts, part{name: "limits", stage: workers, run: desk.Run})
 	parts = append(parts, part{name: "executor", stage: writeSide, run: p.store.Run})
 	server, err := newEdge(ctx, p, chosen)
 	if err != nil {

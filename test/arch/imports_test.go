@@ -37,7 +37,7 @@ var layers = []layer{
 	{"polling", model},
 	{"rebuild", append([]string{"projections"}, model...)},
 	{"deadletters", []string{"eventstore"}},
-	{"quota", nil},
+	{"quota", []string{"eventstore"}},
 	{"catalogue", []string{"eventstore", "commands", "sagas"}},
 	{"adapters/*", append([]string{own}, core...)},
 	{"cmd/andes", product},
