@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,6 +76,20 @@ func TestAProcessStopsAtOnceWhileItsConsumersWaitForABreaker(t *testing.T) {
 	s.eventually("the breaker opens", func() error {
 		return s.metricIs(`andes_legacy_breaker_state{state="open",system="payment"}`, 1)
 	})
+	var guards struct {
+		Items []struct {
+			System  string
+			Breaker struct{ State string }
+		}
+	}
+	s.clientOf("operator", "ops-viewer").must(http.StatusOK, http.MethodGet, "/ops/guards", nil, &guards)
+	states := map[string]string{}
+	for _, each := range guards.Items {
+		states[each.System] = each.Breaker.State
+	}
+	if !maps.Equal(states, map[string]string{"erp": "closed", "wms": "closed", "oms": "closed", "payment": "open"}) {
+		t.Errorf("operators are told %v", states)
+	}
 	first := s.running()[0]
 	begun := time.Now()
 	s.stop(first)
