@@ -33,6 +33,8 @@ type Caller interface {
 type Config struct {
 	URL      string // of the ERP, without a slash at its end
 	Caller   Caller
+	Products polling.Source // nil: the ERP's own feed of products
+	Prices   polling.Source // nil: the ERP's own feed of prices
 	Executor eventstore.Executor
 	Reader   eventstore.Reader
 	Lease    polling.Lease
@@ -82,27 +84,39 @@ func New(cfg Config) (*Adapter, error) {
 		cfg.Log = slog.Default()
 	}
 	var faults []error
-	if _, err := url.ParseRequestURI(cfg.URL); err != nil {
-		faults = append(faults, fmt.Errorf("erp: %w", err))
+	if cfg.Products == nil || cfg.Prices == nil {
+		if _, err := url.ParseRequestURI(cfg.URL); err != nil {
+			faults = append(faults, fmt.Errorf("erp: %w", err))
+		}
+		if cfg.Caller == nil {
+			faults = append(faults, errors.New("erp: no caller"))
+		}
 	}
-	if cfg.Caller == nil {
-		faults = append(faults, errors.New("erp: no caller"))
+	if cfg.Products == nil {
+		cfg.Products = cfg.changes("/products", productOf)
 	}
-	products, err := cfg.poller(source.ERPProducts, "/products", productOf)
+	if cfg.Prices == nil {
+		cfg.Prices = cfg.changes("/prices", priceOf)
+	}
+	products, err := cfg.poller(source.ERPProducts, cfg.Products)
 	faults = append(faults, err)
-	prices, err := cfg.poller(source.ERPPrices, "/prices", priceOf)
+	prices, err := cfg.poller(source.ERPPrices, cfg.Prices)
 	return &Adapter{Products: products, Prices: prices}, errors.Join(append(faults, err)...)
 }
 
-func (cfg Config) poller(feed, path string, read func(json.RawMessage) polling.Change) (*polling.Poller, error) {
-	return polling.New(polling.Config{
-		Feed: feed,
-		Source: polling.Changes{
-			Fetch: func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
-				return cfg.fetch(ctx, path, since, read)
-			},
-			Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
+// changes is a feed of the ERP's own.
+func (cfg Config) changes(path string, read func(json.RawMessage) polling.Change) polling.Changes {
+	return polling.Changes{
+		Fetch: func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+			return cfg.fetch(ctx, path, since, read)
 		},
+		Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
+	}
+}
+
+func (cfg Config) poller(feed string, from polling.Source) (*polling.Poller, error) {
+	return polling.New(polling.Config{
+		Feed: feed, Source: from,
 		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects,
 		Log: cfg.Log, Metrics: cfg.Metrics, Away: cfg.Away, Now: cfg.Now, Interval: cfg.Interval,
 	})

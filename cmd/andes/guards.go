@@ -11,6 +11,9 @@ func (s *settings) guard(system string) guard.Settings {
 		"erp": {s.ERPCalls, s.ERPRate}, "wms": {s.WMSCalls, s.WMSRate},
 		"oms": {s.OMSCalls, s.OMSRate}, "payment": {s.PaymentCalls, s.PaymentRate},
 	}[system]
+	if s.kind(system) == trytonKind {
+		of.rate = min(of.rate, trytonRates[system])
+	}
 	settings := guard.Defaults(of.calls)
 	settings.Rate, settings.Timeout, settings.Breaker.OpenFor = of.rate, s.CallTimeout, s.BreakerOpenFor
 	settings.Breaker.ProbeWait = max(settings.Breaker.ProbeWait, s.CallTimeout)
@@ -26,7 +29,7 @@ func (p *platform) guarded(system string) (*guard.Guard, error) {
 		}
 		p.guardMetrics = metrics
 	}
-	made, err := guard.New(guard.Config{System: system, Settings: p.settings.guard(system), Metrics: p.guardMetrics, Log: p.logger})
+	made, err := guard.New(guard.Config{System: system, Settings: p.settings.guard(system), Transport: p.settings.transport(system), Metrics: p.guardMetrics, Log: p.logger})
 	if err != nil {
 		return nil, err
 	}

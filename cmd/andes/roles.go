@@ -153,10 +153,16 @@ func erpRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := erp.New(erp.Config{
+	config := erp.Config{
 		URL: p.settings.ERPURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
 		Log: p.logger, Metrics: metrics, Away: caller.Away, Interval: p.settings.ERPPoll,
-	})
+	}
+	if p.settings.ERPKind == trytonKind {
+		if config.Products, config.Prices, err = p.trytonCatalogue(caller); err != nil {
+			return nil, err
+		}
+	}
+	adapter, err := erp.New(config)
 	if err != nil {
 		return nil, err
 	}

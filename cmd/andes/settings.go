@@ -46,6 +46,14 @@ type settings struct {
 	WMSURL               string        `koanf:"wms_url"`
 	OMSURL               string        `koanf:"oms_url"`
 	PaymentURL           string        `koanf:"payment_url"`
+	ERPKind              string        `koanf:"erp_kind"` // empty: of the simulators' kind; tryton
+	WMSKind              string        `koanf:"wms_kind"`
+	OMSKind              string        `koanf:"oms_kind"`
+	TrytonDatabase       string        `koanf:"tryton_database"`
+	TrytonUser           string        `koanf:"tryton_user"`
+	TrytonPassword       string        `koanf:"tryton_password"`
+	TrytonPriceList      string        `koanf:"tryton_price_list"` // the name of the products' own list prices
+	TrytonCompare        time.Duration `koanf:"tryton_compare"`    // how often everything is compared
 	PaymentWebhookSecret string        `koanf:"payment_webhook_secret"`
 	ERPPoll              time.Duration `koanf:"erp_poll"`
 	WMSPoll              time.Duration `koanf:"wms_poll"`
@@ -101,6 +109,7 @@ func defaultSettings() settings {
 		RedisPrefix: "andes:",
 		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
 		OIDCAudience: "andes", OIDCAlg: "RS256",
+		TrytonPriceList: "retail", TrytonCompare: 10 * time.Minute,
 		ERPPoll: 2 * time.Second, WMSPoll: time.Second, OMSSettle: 30 * time.Second,
 		ERPCalls: 10, WMSCalls: 10, OMSCalls: 20, PaymentCalls: 20,
 		ERPRate: 50, WMSRate: 50, OMSRate: 400, PaymentRate: 400,
@@ -157,6 +166,9 @@ func (s *settings) check() error {
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
 	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
 	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
+	for name, kind := range map[string]string{"erp_kind": s.ERPKind, "wms_kind": s.WMSKind, "oms_kind": s.OMSKind} {
+		complain(kind != "" && kind != trytonKind, name, "is neither empty nor "+trytonKind)
+	}
 	for _, system := range []string{"erp", "wms", "oms", "payment"} {
 		if err := s.guard(system).Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("%s%s_*: %w", envPrefix, strings.ToUpper(system), err))

@@ -1,0 +1,178 @@
+package tryton
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"andes/commands/price"
+	"andes/eventstore"
+	"andes/polling"
+)
+
+// Catalogue is the ERP's part: products and prices.
+type Catalogue struct {
+	Client       *Client
+	Reader       eventstore.Reader
+	States       States
+	Now          func() time.Time // nil: time.Now
+	PriceList    string           // the name under which the products' own list prices are known
+	PageSize     int              // products; 0: DefaultPageSize
+	CompareEvery time.Duration    // 0: DefaultCompareEvery
+	Overlap      time.Duration    // 0: DefaultOverlap
+}
+
+// CodeRecordInvalid rejects a record that can't be made into what Andes knows.
+const CodeRecordInvalid eventstore.Code = "RECORD_INVALID"
+
+// products changed when they, or the templates that they are variants of, did. A template is older than its
+// products.
+var products = []stream{
+	{model: "product.product", stamp: "create_date", key: "code"},
+	{model: "product.product", stamp: "write_date", key: "code"},
+	{model: "product.product", stamp: "template.write_date", key: "code"},
+}
+
+// Check reports all that is missing.
+func (c *Catalogue) Check() error {
+	var faults []error
+	if c.Client == nil || c.Reader == nil || c.States == nil {
+		faults = append(faults, errors.New("tryton: client, reader and states are needed"))
+	}
+	if !price.ValidList(c.PriceList) {
+		faults = append(faults, errors.New("tryton: the name of the products' own price list is none"))
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Catalogue) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
+
+func (c *Catalogue) pageSize() int { return orDefault(c.PageSize, DefaultPageSize) }
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// source makes the feed of what about tells of products.
+func (c *Catalogue) source(about aboutProducts, gone func(context.Context, map[string]struct{}) ([]polling.Item, error), sign func(context.Context) (string, error)) polling.Source {
+	return comparing{
+		changes: polling.Changes{
+			Fetch: func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+				return c.changed(ctx, since, about)
+			},
+			Overlap: orDefault(c.Overlap, DefaultOverlap), Lookback: lookback, LookbackEvery: lookbackEvery, Now: c.now,
+		},
+		round: &round{
+			every: orDefault(c.CompareEvery, DefaultCompareEvery), now: c.now, gone: gone, sign: sign,
+			page: func(ctx context.Context, after int64) ([]polling.Item, []string, int64, error) {
+				return c.all(ctx, after, about)
+			},
+		},
+	}
+}
+
+// told is what there is to say of a product's code: items, and the keys of all that it has.
+type told struct {
+	items map[string][]polling.Item // by code
+	keys  []string
+}
+
+// aboutProducts reads the products with these codes and says what is to be said of them.
+type aboutProducts func(ctx context.Context, codes []string) (told, error)
+
+// changed is a page of the change feed.
+func (c *Catalogue) changed(ctx context.Context, since polling.Since, about aboutProducts) (polling.ChangePage, error) {
+	company, err := c.Client.companyOf(ctx)
+	if err != nil {
+		return polling.ChangePage{}, err
+	}
+	rows, more, err := merge(ctx, c.Client, products, since, c.pageSize(), company.settings())
+	if err != nil {
+		return polling.ChangePage{}, err
+	}
+	rows = latest(rows)
+	told, err := about(ctx, keys(rows))
+	if err != nil {
+		return polling.ChangePage{}, err
+	}
+	page := polling.ChangePage{More: more}
+	for _, row := range rows {
+		for _, item := range told.items[row.key] {
+			page.Changes = append(page.Changes, row.place(item))
+		}
+	}
+	if end := len(rows) - 1; end >= 0 && len(told.items[rows[end].key]) == 0 {
+		// Nothing is to be said of the last row, but the feed goes on behind it.
+		page.Changes = append(page.Changes, rows[end].place(nothing))
+	}
+	return page, nil
+}
+
+// all is a page of all products in the order of their ids.
+func (c *Catalogue) all(ctx context.Context, after int64, about aboutProducts) ([]polling.Item, []string, int64, error) {
+	company, err := c.Client.companyOf(ctx)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	var found []struct {
+		ID   int64   `json:"id"`
+		Code *string `json:"code"`
+	}
+	err = c.Client.call(ctx, reading, "model.product.product.search_read", &found,
+		domain{is("id", ">", after)}, 0, c.pageSize(), [][]string{{"id", "ASC"}}, []string{"code"}, company.settings())
+	if err != nil || len(found) == 0 {
+		return nil, nil, 0, err
+	}
+	var rows []row
+	for _, product := range found {
+		if product.Code != nil {
+			rows = append(rows, row{key: *product.Code})
+		}
+	}
+	told, err := about(ctx, keys(rows))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	var items []polling.Item
+	for _, said := range told.items {
+		items = append(items, said...)
+	}
+	return items, told.keys, found[len(found)-1].ID, nil
+}
+
+// missing lists the keys of a category that were not seen and are not removed already, if so many can be gone.
+func (c *Catalogue) missing(ctx context.Context, category string, seen map[string]struct{}, removed func(eventstore.StateRecord) (bool, error)) ([]string, error) {
+	var missing []string
+	known := 0
+	err := c.States.EachState(ctx, category, func(records []eventstore.StateRecord) error {
+		for _, record := range records {
+			if _, there := seen[record.Stream.Key]; there {
+				known++
+				continue
+			}
+			gone, err := removed(record)
+			if err != nil {
+				return fmt.Errorf("what is known of %s: %w", record.Stream, err)
+			}
+			if !gone {
+				known++
+				missing = append(missing, record.Stream.Key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return missing, plausible(len(missing), known)
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"net/http"
+
+	"andes/adapters/guard"
+	"andes/adapters/tryton"
+	"andes/polling"
+)
+
+// trytonKind is the kind of a system that is a Tryton.
+const trytonKind = "tryton"
+
+// trytonRates are the most calls a second to a Tryton that is ERP, WMS and OMS: with all three it is let
+// alone below the 40 at which it saturates.
+var trytonRates = map[string]int{"erp": 12, "wms": 14, "oms": 14}
+
+// kind is what the system is; empty: of the simulators' kind.
+func (s *settings) kind(system string) string {
+	return map[string]string{"erp": s.ERPKind, "wms": s.WMSKind, "oms": s.OMSKind}[system]
+}
+
+// transport of a system's guard; nil is the guard's own.
+func (s *settings) transport(system string) http.RoundTripper {
+	if s.kind(system) != trytonKind {
+		return nil
+	}
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConnsPerHost = s.guard(system).Concurrency
+	return tryton.Transport{Base: base}
+}
+
+func (p *platform) tryton(url string, caller *guard.Guard) (*tryton.Client, error) {
+	return tryton.New(tryton.Config{
+		URL: url, Database: p.settings.TrytonDatabase, User: p.settings.TrytonUser, Password: p.settings.TrytonPassword, Caller: caller,
+	})
+}
+
+func (p *platform) trytonCatalogue(caller *guard.Guard) (products, prices polling.Source, err error) {
+	client, err := p.tryton(p.settings.ERPURL, caller)
+	if err != nil {
+		return nil, nil, err
+	}
+	catalogue := &tryton.Catalogue{
+		Client: client, Reader: p.store, States: p.store, PriceList: p.settings.TrytonPriceList, CompareEvery: p.settings.TrytonCompare,
+	}
+	return catalogue.Products(), catalogue.Prices(), catalogue.Check()
+}
