@@ -19,7 +19,7 @@ import (
 type eventsCmd struct {
 	Cat   eventsCatCmd   `cmd:"" help:"Print events in the order of the log."`
 	Tail  eventsTailCmd  `cmd:"" help:"Print the last events, and those that come."`
-	Grep  eventsGrepCmd  `cmd:"" help:"Find events by a regular expression in their payload or metadata."`
+	Grep  eventsGrepCmd  `cmd:"" help:"Find events by a regular expression in their stream, payload or metadata."`
 	Stats eventsStatsCmd `cmd:"" help:"Count events by type and time, and name the largest streams."`
 	Show  eventsShowCmd  `cmd:"" help:"Print one stream and the state that its events fold to, now or at an earlier moment."`
 }

@@ -13,7 +13,7 @@ import (
 // eventsGrepCmd finds events by their text. It sees what is shown: what is masked is not found either, or
 // the command would tell, question by question, what it does not show.
 type eventsGrepCmd struct {
-	Pattern string `arg:"" help:"Regular expression (RE2), matched with the payload's and the metadata's JSON."`
+	Pattern string `arg:"" help:"Regular expression (RE2), matched with the stream's name and with the payload's and the metadata's JSON."`
 	eventSpan
 	eventFilter
 	Stream     string `help:"Only events of this stream." placeholder:"CATEGORY/KEY"`
@@ -46,7 +46,7 @@ func (c eventsGrepCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) err
 	searched := walk{query: query, limit: c.Limit, progress: newScanProgress(os.Stderr, "searching", query.after, query.to)}
 	err = reader.walk(ctx, &searched, func(event shownEvent) (bool, error) {
 		meta, err := json.Marshal(event.Meta)
-		if err != nil || !pattern.Match(event.Data) && !pattern.Match(meta) {
+		if err != nil || !pattern.Match(event.Data) && !pattern.Match(meta) && !pattern.MatchString(event.Stream.String()) {
 			return false, err
 		}
 		return true, errors.Join(out.print(event), out.flush())

@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"andes/test/lab/gateway"
+	"andes/test/lab/oms"
 )
 
 var metricName = regexp.MustCompile(`\bandes_[a-z_]+`)
@@ -47,4 +50,33 @@ func TestEveryMetricOfAnAlertIsExported(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAnAlertHoldsUntilTheLetterIsDealtWith follows one refused registration by the metrics that the rules look at.
+func TestAnAlertHoldsUntilTheLetterIsDealtWith(t *testing.T) {
+	s := start(t, options{gateway: gateway.Knobs{DecideDelayMs: 20}, allow: allowed{errors: true, parked: 1}})
+	s.turnOMS(func(k *oms.Knobs) { k.UnknownSKU = "B" })
+	placed := s.partner.order("tok_visa", line{"B", 1})
+	shows := func(what string, samples ...string) {
+		s.eventually(what, func() error {
+			got, err := s.partner.do(http.MethodGet, "/metrics", nil)
+			if err != nil {
+				return err
+			}
+			for _, sample := range samples {
+				if !strings.Contains(string(got.body), "\n"+sample+"\n") {
+					return fmt.Errorf("there is no %s", sample)
+				}
+			}
+			return nil
+		})
+	}
+	shows("the registration is missed",
+		`andes_dlq_depth{consumer="oms"} 1`, `andes_dlq_records_total{consumer="oms"} 1`, `andes_backlog_waiting{what="orders"} 1`)
+	s.turnOMS(func(k *oms.Knobs) { k.UnknownSKU = "" })
+	s.mustOperate(s.clientOf("", "ops-admin").token, nil, "dlq", "replay", "oms", "--all", "--reason", "the article is there")
+	s.partner.await(placed.OrderID, "DELIVERED")
+	shows("all is well again",
+		`andes_dlq_depth{consumer="oms"} 0`, `andes_dlq_oldest_seconds{consumer="oms"} 0`, `andes_dlq_records_total{consumer="oms"} 1`,
+		`andes_backlog_waiting{what="orders"} 0`, `andes_backlog_seconds{what="orders"} 0`)
 }

@@ -158,7 +158,8 @@ func TestOperatorsReadTheLog(t *testing.T) {
 		{[]string{"grep", "LAMP", "-i"}, "product.described"},
 		{[]string{"grep", "Report", "--type", "price.set"}, "price.set"}, // in the metadata
 		{[]string{"grep", `"quantity":2`, "--category", "stock", "--limit", "1"}, "stock.reserved"},
-		{[]string{"grep", "tok_visa"}, ""}, // what is masked is not found either
+		{[]string{"grep", "o1", "--category", "order"}, "order.placed order.cancelled"}, // by the stream's name
+		{[]string{"grep", "tok_visa"}, ""},                                              // what is masked is not found either
 		{[]string{"grep", "Lovelace|Mayfair|whsec_"}, ""},
 	} {
 		if got := types(l.lines(c.arguments...)); got != c.want {
