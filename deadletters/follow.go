@@ -68,5 +68,6 @@ func (s *step) nextRound(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	s.state.Planned += int64(len(s.plan.entries))
+	s.state.Returned = s.plan.back
 	return s.plan.finished(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
+	"time"
 )
 
 // Actions on letters, as settlements and the audit log name them.
@@ -18,6 +19,7 @@ const (
 const (
 	maxPlanned = 200_000
 	maxIndexed = 1_000_000
+	planTime   = 10 * time.Second
 )
 
 // entry is a letter in a plan, without what is in it.
@@ -39,6 +41,7 @@ type plan struct {
 	blocked map[uint64]bool // of which nothing more can be sent in this run
 	left    leftovers
 	orphans int64 // letters behind those that are let go
+	back    int64 // letters of the run that have come back
 	cut     bool  // the bounds were reached
 }
 
@@ -77,6 +80,7 @@ type planner struct {
 	wanted   int              // within the limit
 	waiting  map[uint64]int64 // letters that are parked behind others and not wanted
 	indexed  int
+	until    time.Time // no further window is looked at
 }
 
 // plan finds out what the job is about, up to the cutoff. With follow it is about what was parked behind
@@ -84,7 +88,7 @@ type planner struct {
 func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, run string, bounds []Bounds, follow bool) (*plan, error) {
 	p := &planner{
 		plan:    &plan{ordered: consumer.Ordered && job.Action != Discarded, lines: map[uint64]bool{}, blocked: map[uint64]bool{}},
-		service: s, consumer: consumer, job: job, run: run, seed: maphash.MakeSeed(), follow: follow, waiting: map[uint64]int64{},
+		service: s, consumer: consumer, job: job, run: run, seed: maphash.MakeSeed(), follow: follow, waiting: map[uint64]int64{}, until: s.Now().Add(planTime),
 	}
 	for _, b := range bounds {
 		items, err := p.index(ctx, b)
@@ -127,7 +131,7 @@ func (p *planner) index(ctx context.Context, b Bounds) ([]item, error) {
 			}
 		}
 		p.indexed += len(w.letters)
-		p.cut = p.cut || p.indexed >= maxIndexed
+		p.cut = p.cut || p.indexed >= maxIndexed || !p.service.Now().Before(p.until)
 		return !p.cut, nil
 	})
 	return items, err
@@ -148,6 +152,9 @@ func (p *planner) settled(l *Letter, settlement Settlement) {
 func (p *planner) consider(l *Letter, partners map[Ref]string) (item, bool) {
 	one := item{entry: entry{place: place{l.Partition, l.Offset}, size: l.Size, origin: l.Origin.Offset}, isBehind: l.Class == Behind}
 	one.line = maphash.String(p.seed, l.line())
+	if l.Run == p.run {
+		p.back++
+	}
 	one.wanted = !p.follow && p.job.Filter.matches(l) && (p.job.Filter.Partner == "" || partners[l.Ref] == p.job.Filter.Partner)
 	if p.job.Action == Discarded {
 		if p.consumer.Ordered && one.isBehind && !one.wanted {

@@ -32,6 +32,7 @@ type Progress struct {
 	Planned  int64  `json:"planned" doc:"Letters that were selected and can be sent"`
 	Sent     int64  `json:"sent"`
 	Released int64  `json:"released" doc:"Of those sent, the ones that were parked behind another"`
+	Returned int64  `json:"returned" doc:"Of those sent, the ones that failed again and are back in the DLQ when the run ends"`
 	Left     []Left `json:"left" doc:"Letters that were selected and stay"`
 	Partial  bool   `json:"partial,omitzero" doc:"The DLQ holds more than one run takes: run it again"`
 	Note     string `json:"note,omitempty"`
@@ -53,6 +54,7 @@ type runState struct {
 	Planned   int64     `json:"planned"`
 	Sent      int64     `json:"sent"`
 	Released  int64     `json:"released"`
+	Returned  int64     `json:"returned,omitzero"`
 	Left      leftovers `json:"left,omitempty"`
 	Partial   bool      `json:"partial,omitzero"`
 	Following bool      `json:"following,omitzero"`
@@ -63,7 +65,7 @@ type runState struct {
 
 func (r *runState) progress(done bool) Progress {
 	p := Progress{
-		Run: r.Run, Phase: Sending, Planned: r.Planned, Sent: r.Sent, Released: r.Released,
+		Run: r.Run, Phase: Sending, Planned: r.Planned, Sent: r.Sent, Released: r.Released, Returned: r.Returned,
 		Left: append([]Left{}, r.Left...), Partial: r.Partial, Note: r.Note,
 	}
 	switch {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"andes/eventstore"
 )
 
 // Bounds of a chunk: what is claimed, sent and settled together.
@@ -38,7 +40,9 @@ func (s *step) send(ctx context.Context) (finished bool, err error) {
 				s.state.Note = fmt.Sprintf("of those that were parked behind them, %d are now the first of their keys: replay them", s.plan.orphans)
 			}
 		}
-		s.state.Partial = s.plan.cut
+		if s.state.Partial = s.plan.cut; s.plan.cut && len(s.plan.entries) == 0 {
+			return false, eventstore.Refuse(CodeFilterInvalid, "among the first letters of %s, as many as one run looks at, none can be sent: settle or discard those first", s.job.Consumer)
+		}
 	}
 	defer s.plans.keep(s.state.Run, s.plan)
 	return s.work(ctx)
@@ -269,7 +273,7 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 			back, failed = append(back, returns[i]), err
 		}
 		returns = sent
-		failed = errors.Join(fmt.Errorf("%d letters could not be sent to %s: %w", len(back), s.job.Consumer, failed), s.Ledger.Release(ctx, s.mark(back), offsets(back)))
+		failed = errors.Join(fmt.Errorf("%w: %d letters could not be sent to %s: %w", eventstore.ErrUnavailable, len(back), s.job.Consumer, failed), s.Ledger.Release(ctx, s.mark(back), offsets(back)))
 	}
 	if len(returns) == 0 {
 		return failed

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"slices"
@@ -106,7 +107,7 @@ func (c *call) answerQueues() error {
 	defer cancel()
 	queues, err := c.api.DeadLetters.Stats(ctx, values.Get("consumer"))
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, queuesBody{Items: queues})
 }
@@ -120,9 +121,17 @@ func (c *call) answerLetter() error {
 	defer cancel()
 	detail, err := c.api.DeadLetters.Show(ctx, ref)
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, detail)
+}
+
+// toOperator tells an operator what a partner is not told: which part is away, and how it said so.
+func toOperator(err error) error {
+	if _, refused := errors.AsType[*eventstore.Refusal](err); !refused && errors.Is(err, eventstore.ErrUnavailable) {
+		return eventstore.Refuse(CodeUnavailable, "%v", err)
+	}
+	return err
 }
 
 // letter gives the letter that the path names.
@@ -150,7 +159,7 @@ func (c *call) advanceRun() error {
 		Limit: int(body.Limit), Rate: int(body.Rate), Force: body.Force, Reason: body.Reason, Cursor: body.Cursor, Actor: c.meta().Actor,
 	})
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, progress)
 }
@@ -170,7 +179,7 @@ func (c *call) rehearseRun() error {
 		Consumer: c.request.PathValue("consumer"), Filter: filter, All: body.All, Limit: int(body.Limit), Force: body.Force,
 	})
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, result)
 }
@@ -190,7 +199,7 @@ func (c *call) editLetter() error {
 		Letter: ref, Payload: []byte(body.Payload), Force: body.Force, Reason: body.Reason, Actor: c.meta().Actor,
 	})
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, progress)
 }
@@ -214,7 +223,7 @@ func (c *call) answerAudit() error {
 	defer cancel()
 	entries, err := c.api.DeadLetters.Audit(ctx, query)
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, auditBody{Items: entries})
 }

@@ -123,7 +123,7 @@ func (c *call) answerLetters() error {
 	defer cancel()
 	page, err := c.api.DeadLetters.List(ctx, query)
 	if err != nil {
-		return err
+		return toOperator(err)
 	}
 	return c.json(http.StatusOK, page)
 }

@@ -203,6 +203,9 @@ func printProgress(out io.Writer, output, done string, p deadletters.Progress) e
 	if p.Released > 0 {
 		text += fmt.Sprintf(", %d of them were parked behind others", p.Released)
 	}
+	if p.Returned > 0 {
+		text += fmt.Sprintf(", %d failed again and came back", p.Returned)
+	}
 	fmt.Fprintf(out, "%s (run %s)\n", text, p.Run)
 	for _, l := range p.Left {
 		fmt.Fprintf(out, "  left: %d %s, for example %s: %s\n", l.Count, l.Why, l.Example, l.Detail)

@@ -182,6 +182,9 @@ func verdictOf(ctx context.Context, progress deadletters.Progress) error {
 			left = append(left, fmt.Sprintf("%d %s (%s, for example): %s", l.Count, l.Why, l.Example, l.Detail))
 		}
 	}
+	if progress.Returned > 0 {
+		left = append(left, fmt.Sprintf("%d failed again and came back: look with `andes dlq list --header andes_replay_run=%s`", progress.Returned, progress.Run))
+	}
 	if len(left) > 0 {
 		return fmt.Errorf("some letters stay: %s", strings.Join(left, "; "))
 	}

@@ -98,11 +98,11 @@ type rehearsedCalls struct {
 	calls []deadletters.Call
 }
 
-func (c *rehearsedCalls) note(request *http.Request, assumed string) {
+func (c *rehearsedCalls) note(request *http.Request, target, assumed string) {
 	size := int(max(request.ContentLength, 0))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls = append(c.calls, deadletters.Call{Method: request.Method, URL: request.URL.Redacted(), Bytes: size, Assumed: assumed})
+	c.calls = append(c.calls, deadletters.Call{Method: request.Method, URL: target, Bytes: size, Assumed: assumed})
 }
 
 func (c *rehearsedCalls) take() []deadletters.Call {
@@ -116,16 +116,16 @@ func (c *rehearsedCalls) take() []deadletters.Call {
 // Call implements the legacy adapters' Caller.
 func (c *rehearsedCalls) Call(request *http.Request, _ any) (int, error) {
 	if request.Method == http.MethodGet {
-		c.note(request, "404, not there yet")
+		c.note(request, request.URL.Redacted(), "404, not there yet")
 		return http.StatusNotFound, nil
 	}
-	c.note(request, "none; what follows depends on it")
+	c.note(request, request.URL.Redacted(), "none; what follows depends on it")
 	return 0, errRehearsed
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. A partner's path may hold a secret of its own.
 func (c *rehearsedCalls) RoundTrip(request *http.Request) (*http.Response, error) {
-	c.note(request, "200, accepted")
+	c.note(request, request.URL.Scheme+"://"+request.URL.Host+"/…", "200, accepted")
 	if request.Body != nil {
 		_ = request.Body.Close()
 	}

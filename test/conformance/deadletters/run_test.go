@@ -55,7 +55,9 @@ func comesBack(t *testing.T, w *world) {
 	events := w.stored("a", 1)
 	w.fail(events[0], eventstore.MarkPermanent(errors.New("still wrong")))
 	w.park(letter{record: events[0]})
-	w.mustRun(replay(deadletters.Filter{}))
+	if progress := w.mustRun(replay(deadletters.Filter{})); progress.Sent != 1 || progress.Returned != 1 {
+		t.Errorf("%+v", progress)
+	}
 	var page deadletters.Page
 	kafkatest.Eventually(t, "the letter is back", func() bool {
 		var err error
