@@ -109,6 +109,7 @@ func (s *Service) Addr() string { return s.listener.Addr().String() }
 
 // Run answers until ctx ends; then it drains.
 func (s *Service) Run(ctx context.Context) error {
+	s.config.Logger.InfoContext(ctx, "rate limits are served", "grpc", s.Addr(), "domain", s.config.Domain)
 	failed := make(chan error, 1)
 	go func() { failed <- s.server.Serve(s.listener) }()
 	select {

@@ -66,7 +66,7 @@ func (s *settings) quotas() (quota.Config, error) {
 	if err != nil {
 		return config, fmt.Errorf("%sQUOTA_TIERS: %w", envPrefix, err)
 	}
-	config.Tiers = tiers
+	config.Tiers, config.Wait = tiers, s.QuotaWait
 	config.Route = quota.Limit{PerSecond: s.QuotaEndpoint, Burst: s.QuotaEndpoint}
 	config.Client = quota.Limit{PerSecond: s.QuotaClient, Burst: s.QuotaClient}
 	return config, nil
@@ -82,9 +82,13 @@ func (p *platform) rateLimits() (*ratelimit.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ratelimit.New(context.Background(), ratelimit.Config{
+	service, err := ratelimit.New(context.Background(), ratelimit.Config{
 		Addr: p.settings.RateLimitAddr, Domain: p.settings.RateLimitDomain, Quotas: limits, Partners: partners, Logger: p.logger,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("%sRATELIMIT_ADDR, %sRATELIMIT_DOMAIN: %w", envPrefix, envPrefix, err)
+	}
+	return service, nil
 }
 
 // cachedPartners are shared by all that answers partners in this process.

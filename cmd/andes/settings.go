@@ -83,6 +83,7 @@ type settings struct {
 	Quota            string        `koanf:"quota"`              // on or off: whether the partner API keeps to the quotas
 	QuotaTiers       string        `koanf:"quota_tiers"`        // <tier>=<reads a second>/<orders a second>, comma-separated
 	QuotaBurst       time.Duration `koanf:"quota_burst"`        // how much may come at once: the quota of so many whole seconds
+	QuotaWait        time.Duration `koanf:"quota_wait"`         // longest wait of a request for Redis, before its instance counts alone
 	QuotaEndpoint    int64         `koanf:"quota_endpoint"`     // requests a second to each endpoint of an instance
 	QuotaClient      int64         `koanf:"quota_client"`       // and of each partner
 	QuotaOlderFields bool          `koanf:"quota_older_fields"` // tell quotas by X-RateLimit-* too
@@ -117,7 +118,7 @@ func defaultSettings() settings {
 		RetryTiers: "1m,10m,1h", WebhookRetryTiers: "10s,1m,5m,30m,1h,3h,6h,12h", OMSRetryFor: 24 * time.Hour,
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
-		Quota: quotaOn, QuotaTiers: quota.DefaultTiers, QuotaBurst: time.Second, QuotaEndpoint: 20_000, QuotaClient: 2_000,
+		Quota: quotaOn, QuotaTiers: quota.DefaultTiers, QuotaBurst: time.Second, QuotaWait: 10 * time.Millisecond, QuotaEndpoint: 20_000, QuotaClient: 2_000,
 		RateLimitDomain: "andes",
 		StartWait:       30 * time.Second, StopWait: 20 * time.Second,
 	}

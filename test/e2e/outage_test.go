@@ -270,6 +270,10 @@ func TestAMissingServiceAtStartIsOneLineAndExitOne(t *testing.T) {
 		"Kafka":      {"KAFKA_BROKERS=" + nowhere, true},
 		"migrate":    {"POSTGRES_SCHEMA=never_migrated", false},
 		"erp_url":    {"ERP_URL=", false},
+
+		"quota_tiers":    {"QUOTA_TIERS=bronze=20/x,silver=100/10,gold=500/50", false},
+		"quota is":       {"QUOTA=perhaps", false},
+		"ratelimit_addr": {"RATELIMIT_ADDR=nowhere", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
