@@ -29,11 +29,16 @@ func (l Leases) Hold(ctx context.Context, name string, work func(ctx context.Con
 	})
 }
 
-// Try is Hold, but gives ErrLeaseHeld at once where another instance has the lease.
+// leaseGrace is how long the server may take to notice that a holder has gone.
+const leaseGrace = time.Second
+
+// Try is Hold, but gives ErrLeaseHeld soon where another instance has the lease.
 func (l Leases) Try(ctx context.Context, name string, work func(ctx context.Context) error) error {
 	return l.hold(ctx, work, func(conn *pgx.Conn) error {
-		held, err := tryLock(ctx, conn, "lease/"+name)
-		if err == nil && !held {
+		waiting, cancel := context.WithTimeoutCause(ctx, leaseGrace, ErrLeaseHeld)
+		defer cancel()
+		err := waitForLock(waiting, conn, "lease/"+name, leaseGrace/10)
+		if err != nil && errors.Is(context.Cause(waiting), ErrLeaseHeld) {
 			return ErrLeaseHeld
 		}
 		return err

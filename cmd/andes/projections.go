@@ -134,9 +134,6 @@ func (a awaySource) Read(context.Context, rebuild.Part, func(context.Context, re
 	return a.err
 }
 
-// background has a long job step back behind whoever serves on the same machine.
-const background = 10
-
 // projectionsRebuild builds a generation.
 type projectionsRebuild struct {
 	Models  []string `arg:"" optional:"" help:"Read models: stock, price, product, source; all by default."`
@@ -159,7 +156,6 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 		}
 		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, reasoned: c.reasoned, output: c.output}.Run(ctx, s, logger)
 	}
-	stepBack(background)
 	show := newShower(os.Stderr)
 	w, err := openWorkshop(ctx, s, logger, workshopNeeds{adjust: func(config *rebuild.Config) {
 		config.Report, config.Found = show.progress, show.broken

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -27,9 +26,6 @@ func (o output) print(answer any, text func()) error {
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(answer)
 }
-
-// stepBack lowers the priority of the process. It is a courtesy: where it is not allowed, nothing is lost.
-func stepBack(nice int) { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) }
 
 // shower tells on the terminal how a job gets on: in one line that is written over, or in a line every
 // few seconds where nobody watches.

@@ -33,6 +33,7 @@ type job struct {
 	Mended     int64
 
 	took   time.Duration // of the whole process
+	cpu    time.Duration
 	peakMB float64
 }
 
@@ -59,7 +60,7 @@ func (p *platform) rebuild(ctx context.Context) (job, error) {
 	}
 	peak := watchPeak(command.Process.Pid)
 	err := command.Wait()
-	done := job{took: time.Since(began), peakMB: peak()}
+	done := job{took: time.Since(began), peakMB: peak(), cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime()}
 	if err != nil {
 		return done, fmt.Errorf("rebuild: %w: %s", err, faults.String())
 	}

@@ -96,7 +96,8 @@ func (p *platform) rate(ctx context.Context, o options, report measure.Report) e
 		perSecond := float64(o.skus) / job.took.Seconds()
 		bares, rates = append(bares, bare), append(rates, perSecond)
 		ratios, memory = append(ratios, perSecond/bare), append(memory, job.peakMB)
-		report.Note("run %d: %.0f records/s in %s, verification included; bare script %.0f/s; peak %.0f MB", i+1, perSecond, job.took.Round(time.Millisecond), bare, job.peakMB)
+		report.Note("run %d: %.0f records/s in %s, verification included; bare script %.0f/s; peak %.0f MB; %.1f µs of CPU a record", i+1, perSecond, job.took.Round(time.Millisecond),
+			bare, job.peakMB, float64(job.cpu.Microseconds())/float64(o.skus))
 	}
 	report.Result("rebuild_records_per_s", rates, "records/s")
 	report.Result("rebuild_bare_per_s", bares, "records/s")

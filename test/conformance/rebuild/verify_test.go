@@ -173,8 +173,9 @@ func TestVerifyRaisesNoFalseAlarmWhileChangesGoOn(t *testing.T) {
 		}
 		return sku(rand.IntN(600)) // some are new
 	})
+	patient := w.rebuilder(func(c *rebuild.Config) { c.Patience = livePatience })
 	for range 5 {
-		report, err := w.rebuilder(nil).Verify(t.Context(), rebuild.Check{})
+		report, err := patient.Verify(t.Context(), rebuild.Check{})
 		if err != nil || len(report.Differences) > 0 {
 			t.Errorf("%+v, %v", report.Differences, err)
 		}
