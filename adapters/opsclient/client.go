@@ -56,7 +56,7 @@ func New(config Config) (*Client, error) {
 }
 
 // ErrNoAnswer says that the ops API could not be reached.
-var ErrNoAnswer = errors.New("the ops API does not answer")
+var ErrNoAnswer = errors.New("the ops API does not answer (--direct works without it)")
 
 // call sends a request and decodes its answer.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, answer any) error {

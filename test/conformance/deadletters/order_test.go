@@ -15,6 +15,7 @@ var orderTrials = []trial{
 	{"what is parked behind a letter follows it in order", behindFollows},
 	{"a letter behind one that stays is refused", heldIsRefused},
 	{"a head that came back goes before those behind it", headGoesFirst},
+	{"a running consumer learns that a letter was let go", learnsOfDiscard},
 	{"what is parked behind during a run is released", followsUp},
 }
 
@@ -86,6 +87,31 @@ func followsUp(t *testing.T, w *world) {
 		t.Errorf("%+v", progress)
 	}
 	kafkatest.Eventually(t, "all handled", func() bool { return slices.Equal(w.versions("a"), []int64{1, 2, 3}) })
+	if left := w.list(deadletters.Filter{}); len(left) != 0 {
+		t.Errorf("%v are outstanding", left)
+	}
+}
+
+// learnsOfDiscard lets the first of a key go while the consumer that knows it as outstanding runs.
+func learnsOfDiscard(t *testing.T, w *world) {
+	events := w.stored("a", 4)
+	w.fail(events[0], eventstore.MarkPermanent(errors.New("refused")))
+	w.consume()
+	for _, record := range events[:2] {
+		w.env.Produce(t, kafka.EncodeRecord(w.topic(), record))
+	}
+	kafkatest.Eventually(t, "both are parked", func() bool { return len(w.list(deadletters.Filter{})) == 2 })
+	progress := w.mustRun(deadletters.Job{Action: deadletters.Discarded, Filter: deadletters.Filter{Class: deadletters.Permanent}, Reason: "done by hand"})
+	if progress.Sent != 1 {
+		t.Fatalf("%+v", progress)
+	}
+	w.env.Produce(t, kafka.EncodeRecord(w.topic(), events[2])) // behind the second, which is outstanding still
+	kafkatest.Eventually(t, "the third is behind the second", func() bool { return len(w.list(deadletters.Filter{Class: deadletters.Behind})) == 2 })
+	if progress := w.mustRun(replay(deadletters.Filter{})); progress.Sent != 2 {
+		t.Errorf("%+v", progress)
+	}
+	w.env.Produce(t, kafka.EncodeRecord(w.topic(), events[3])) // nothing is outstanding any more
+	kafkatest.Eventually(t, "all but the first are handled", func() bool { return slices.Equal(w.versions("a"), []int64{2, 3, 4}) })
 	if left := w.list(deadletters.Filter{}); len(left) != 0 {
 		t.Errorf("%v are outstanding", left)
 	}
