@@ -8,7 +8,7 @@
 // Every attempt has one outcome. An answer that the system meant (2xx to 4xx) is a success, whatever it
 // says, and slow if it took long; 408, 425, 429 and 5xx are not, nor is an answer that is cut off, too long
 // or not the JSON it claims to be. A call that its own caller gives up is ignored: it says nothing about the
-// system. Neither does one that was not sent, because there was no place for it or the breaker is open:
+// system, so a caller should have more time than the call. Neither does one that was not sent, because there was no place for it or the breaker is open:
 // such a call is eventstore.Unavailable, "not now", and costs the message behind it no attempt.
 //
 // The breaker keeps calls from a system that fails, for both their sakes:
@@ -117,7 +117,7 @@ func (f *Fault) MayHaveArrived() bool {
 type Config struct {
 	System    string // as in metrics and errors: erp, wms …
 	Settings  Settings
-	Transport http.RoundTripper // nil: one of its own with as many idle connections as calls
+	Transport http.RoundTripper // nil: one of its own
 	Metrics   *Metrics          // nil: counted, but not shown
 	Watch     func(Observation) // nil: nobody; must not block
 	Log       *slog.Logger      // of the breaker's changes; nil: slog.Default
@@ -143,7 +143,7 @@ func New(cfg Config) (*Guard, error) {
 	}
 	if cfg.Transport == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConnsPerHost = max(cfg.Settings.Concurrency, 1)
+		transport.MaxIdleConnsPerHost = transport.MaxIdleConns // the calls at once may become more
 		cfg.Transport = transport
 	}
 	if cfg.Metrics == nil {

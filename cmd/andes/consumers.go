@@ -22,6 +22,10 @@ const (
 	webhookLanes   = 64
 )
 
+// legacyTimeout is above what all calls to a legacy system for one command take, with their attempts: a handler
+// that gives up before its calls do hides from the breaker that the system hangs.
+const legacyTimeout = time.Minute
+
 // consumers lists the consumers of events with their ladders. All of them need their events in order per key.
 func (s *settings) consumers() []consumer {
 	// The settings were checked before; what can't be read has no tiers.
@@ -33,8 +37,8 @@ func (s *settings) consumers() []consumer {
 	}
 	return []consumer{
 		{sagaName, orders, kafka.Policy{Tiers: tiers}, 0},
-		{omsName, commands("oms"), kafka.Policy{Tiers: tiers, RetryFor: s.OMSRetryFor}, 0},
-		{paymentName, commands("payment"), kafka.Policy{Tiers: tiers}, 0},
+		{omsName, commands("oms"), kafka.Policy{Tiers: tiers, RetryFor: s.OMSRetryFor, Timeout: legacyTimeout}, 0},
+		{paymentName, commands("payment"), kafka.Policy{Tiers: tiers, Timeout: legacyTimeout}, 0},
 		{webhookName, orders, kafka.Policy{Tries: 1, Timeout: webhookTimeout, Tiers: webhookTiers}, webhookLanes},
 	}
 }

@@ -30,6 +30,7 @@ func TestGuardsThatWouldNotWorkAreRefusedAtTheStart(t *testing.T) {
 		"negative":                {func(s *settings) { s.WMSRate = -1 }, "ANDES_WMS_*: rate -1/s"},
 		"huge":                    {func(s *settings) { s.OMSCalls = math.MaxInt }, "ANDES_OMS_*: concurrency"},
 		"a wait without a bound":  {func(s *settings) { s.CallTimeout = 24 * time.Hour }, "ANDES_PAYMENT_*: timeout 24h0m0s"},
+		"longer than a handler":   {func(s *settings) { s.CallTimeout = 11 * time.Second }, "ANDES_CALL_TIMEOUT must not be above 10s"},
 		"a breaker that is never": {func(s *settings) { s.BreakerOpenFor = 0 }, "ANDES_OMS_*: open for 0s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -170,6 +170,7 @@ func (s *settings) check() error {
 	for name, kind := range map[string]string{"erp_kind": s.ERPKind, "wms_kind": s.WMSKind, "oms_kind": s.OMSKind} {
 		complain(kind != "" && kind != trytonKind, name, "is neither empty nor "+trytonKind)
 	}
+	complain(s.CallTimeout > legacyTimeout/6, "call_timeout", "must not be above "+(legacyTimeout/6).String())
 	for _, system := range []string{"erp", "wms", "oms", "payment"} {
 		if err := s.guard(system).Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("%s%s_*: %w", envPrefix, strings.ToUpper(system), err))
