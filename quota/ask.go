@@ -58,14 +58,12 @@ func (q *Quotas) report(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		if q.rest.worked() {
-			q.metrics.resting.Set(0)
 			q.config.Logger.InfoContext(ctx, "quota: the shared store works again")
 		}
 	case ctx.Err() != nil: // the caller left; nothing is known of the store
 	default:
 		q.metrics.failures.Inc()
 		if q.rest.broke(q.now()) {
-			q.metrics.resting.Set(1)
 			q.config.Logger.WarnContext(ctx, "quota: the shared store fails; each instance counts by itself until it works", "error", err.Error())
 		}
 	}

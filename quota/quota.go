@@ -88,18 +88,16 @@ func New(config Config) (*Quotas, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	metrics, err := newMetrics(config.Metrics)
-	if err != nil {
-		return nil, err
-	}
 	q := &Quotas{
-		config: config, began: config.Now(), metrics: metrics,
+		config: config, began: config.Now(),
 		routes: newKept[string, gate](maxRoutes), clients: newKept[string, gate](maxClients), accounts: newKept[Key, account](2 * maxClients),
 		asking: make(chan struct{}, maxInFlight),
 		rest:   rest{failures: int64(config.Failures), lasting: config.Lasting.Microseconds(), pause: config.Rest.Microseconds()},
 	}
 	q.tiers.Store(&config.Tiers)
-	return q, nil
+	var err error
+	q.metrics, err = newMetrics(config.Metrics, func() bool { return q.rest.resting(q.now()) })
+	return q, err
 }
 
 func (c *Config) validate() error {

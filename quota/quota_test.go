@@ -180,8 +180,14 @@ func TestWhileTheStoreFailsEachInstanceCountsByItself(t *testing.T) {
 				if store.questions(); strings.Count(log.String(), "the shared store fails") != 1 {
 					t.Errorf("logged: %s", log)
 				}
+				if !all[0].rest.resting(all[0].now()) {
+					t.Error("the rest is not shown")
+				}
 				store.set(nil, 0)
-				time.Sleep(4 * time.Second)
+				time.Sleep(15 * time.Second)
+				if all[0].rest.resting(all[0].now()) {
+					t.Error("the rest of an idle instance is shown for ever")
+				}
 				load(all, asks("bronze", Reads), 100, 2*time.Second)
 				if allowed, _ := load(all, asks("bronze", Reads), 100, 10*time.Second); allowed < 199 || allowed > 201 || strings.Count(log.String(), "works again") != 1 {
 					t.Errorf("afterwards %d passed in 10 s, logged: %s", allowed, log)

@@ -24,6 +24,16 @@ func (r *rest) admit(now int64) bool {
 	return until == 0 || now >= until && r.until.CompareAndSwap(until, now+r.pause)
 }
 
+// shown is for how many pauses a rest is shown that no question ended: an instance that nobody asks any more
+// does not find out that the store works again.
+const shown = 10
+
+// resting tells whether the store is left alone.
+func (r *rest) resting(now int64) bool {
+	until := r.until.Load()
+	return until != 0 && now < until+shown*r.pause
+}
+
 // worked tells whether the store was resting before.
 func (r *rest) worked() (ended bool) {
 	r.failed.Store(0)
