@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -346,4 +347,19 @@ func TestAClockThatJumpsProlongsNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnyRetryAfterIsAPauseOrNone(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	rapid.Check(t, func(t *rapid.T) {
+		header := http.Header{}
+		header["Retry-After"] = rapid.SliceOfN(rapid.OneOf(
+			rapid.String(), rapid.StringMatching(`[-+]?[0-9]{0,40}(\.[0-9]{0,20})?([eE][-+]?[0-9]{1,4})?`),
+			rapid.SampledFrom([]string{"Inf", "-Inf", "NaN", "0x1p1000", "1_0", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT"}),
+		), 0, 3).Draw(t, "retry after")
+		header["Date"] = rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.Just("Mon, 01 Jan 0001 00:00:00 GMT")), 0, 1).Draw(t, "date")
+		if pause := asked(header, now); pause < 0 {
+			t.Fatalf("a pause of %s", pause)
+		}
+	})
 }
