@@ -126,19 +126,13 @@ func (l *Lag) tell(err error) {
 // measure takes all figures once and publishes them together.
 func (l *Lag) measure(ctx context.Context) error {
 	if l.client == nil {
-		config := l.config.Cluster.config()
-		config.Metadata.Full, config.Metadata.Retry.Max = true, 1
-		client, err := sarama.NewClient(l.config.Cluster.Brokers, config)
+		client, err := sarama.NewClient(l.config.Cluster.Brokers, l.config.Cluster.lagConfig())
 		if err != nil {
 			return fmt.Errorf("connect to Kafka: %w", err)
 		}
 		l.client = client
 	}
-	// A request that is under way when ctx ends, ends with its connection.
-	client := l.client
-	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
-	defer stop()
-	log, err := lookAtLog(l.client, l.config.Names.name(""))
+	log, err := lookAtLog(ctx, l.client, l.config.Names.name(""))
 	if err != nil {
 		return err
 	}
@@ -149,6 +143,21 @@ func (l *Lag) measure(ctx context.Context) error {
 	l.heads = reading.heads
 	l.metrics.publish(reading.taken, reading.now)
 	return nil
+}
+
+const (
+	lagDialTimeout = 2 * time.Second
+	lagTimeout     = 5 * time.Second
+)
+
+// lagConfig gives a client that gives up soon: the next measurement is not far, and a request under way
+// holds up the end of the process.
+func (c Cluster) lagConfig() *sarama.Config {
+	s := c.config()
+	s.Net.DialTimeout, s.Net.ReadTimeout, s.Net.WriteTimeout = lagDialTimeout, lagTimeout, lagTimeout
+	s.Metadata.Full = true
+	s.Metadata.Retry.Max, s.Admin.Retry.Max = 1, 1
+	return s
 }
 
 func (l *Lag) disconnect() {
@@ -176,6 +185,9 @@ func (r *reading) take(ctx context.Context) error {
 		r.gauge(topicPresent, present, r.short(topic.Name))
 	}
 	for _, consumer := range r.lag.config.Consumers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := r.consumer(ctx, consumer); err != nil {
 			return fmt.Errorf("lag of %s: %w", consumer.Name, err)
 		}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ type brokerLog struct {
 }
 
 // lookAtLog asks for the offsets of every topic whose name starts with the prefix.
-func lookAtLog(client sarama.Client, prefix string) (*brokerLog, error) {
+func lookAtLog(ctx context.Context, client sarama.Client, prefix string) (*brokerLog, error) {
 	if err := client.RefreshMetadata(); err != nil {
 		return nil, fmt.Errorf("read the topics: %w", err)
 	}
@@ -53,8 +54,10 @@ func lookAtLog(client sarama.Client, prefix string) (*brokerLog, error) {
 	if log.start, err = log.offsets(sarama.OffsetOldest); err != nil {
 		return nil, err
 	}
-	log.end, err = log.offsets(sarama.OffsetNewest)
-	return log, err
+	if log.end, err = log.offsets(sarama.OffsetNewest); err != nil {
+		return nil, err
+	}
+	return log, ctx.Err()
 }
 
 func (l *brokerLog) offsets(which int64) (map[partition]int64, error) {
