@@ -12,6 +12,9 @@
 // parameters that are not known are refused, on every endpoint that needs a token: what looks like "dryRun"
 // must not be done for real.
 //
+// The quota is charged one unit before the body is read, and the rest when a batch turns out to be larger
+// (quota.go). A refused request leaves its idempotency key free.
+//
 // # Numbers
 //
 // A whole number is written in digits; a fraction of zeros (6.0), as some languages write it, is

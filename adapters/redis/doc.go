@@ -1,4 +1,4 @@
-// Package redis keeps the read model in Redis or Valkey, single or clustered. Nothing outside this
+// Package redis keeps the read model and the quotas in Redis or Valkey, single or clustered. Nothing outside this
 // package and its tests knows rueidis.
 //
 //	state feed ──► ReadModel.Project ──► one guarded script per batch ──► Redis
@@ -8,6 +8,7 @@
 //
 //	<prefix>{<bucket>}<generation>:<model>:<key>     andes:{17}1:stock:85123A
 //	<prefix>generation                               "2 1": 2 serves, 1 is kept up to date too
+//	<prefix>quota:<group>:<partner>                  a partner's quota: see quota.lua
 //
 // The bucket is made from the rest of the key. In a cluster it alone decides the slot, so a batch of any
 // size meets at most 64 slots instead of one for each key, and braces in a SKU steer nothing. The
