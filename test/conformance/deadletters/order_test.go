@@ -2,10 +2,13 @@ package deadletters_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"andes/adapters/kafka"
+	"andes/adapters/postgres"
 	"andes/deadletters"
 	"andes/eventstore"
 	"andes/test/kafkatest"
@@ -16,6 +19,7 @@ var orderTrials = []trial{
 	{"a letter behind one that stays is refused", heldIsRefused},
 	{"a head that came back goes before those behind it", headGoesFirst},
 	{"a running consumer learns that a letter was let go", learnsOfDiscard},
+	{"order holds while keys fail, live events come and two operators replay", orderHoldsInTheStorm},
 	{"what is parked behind during a run is released", followsUp},
 }
 
@@ -114,5 +118,56 @@ func learnsOfDiscard(t *testing.T, w *world) {
 	kafkatest.Eventually(t, "all but the first are handled", func() bool { return slices.Equal(w.versions("a"), []int64{2, 3, 4}) })
 	if left := w.list(deadletters.Filter{}); len(left) != 0 {
 		t.Errorf("%v are outstanding", left)
+	}
+}
+
+// orderHoldsInTheStorm has every third key fail at its first event until it is mended, while two operators
+// replay and further events of all keys come.
+func orderHoldsInTheStorm(t *testing.T, w *world) {
+	const keys, each = 12, 8
+	byKey := map[string][]eventstore.Record{}
+	for k := range keys {
+		key := fmt.Sprintf("key-%02d", k)
+		byKey[key] = w.stored(key, each)
+		if k%3 == 0 {
+			w.fail(byKey[key][0], eventstore.MarkPermanent(errors.New("refused")))
+		}
+	}
+	w.consume()
+	live := func(from, until int) {
+		for version := from; version < until; version++ {
+			for _, records := range byKey {
+				w.env.Produce(t, kafka.EncodeRecord(w.topic(), records[version]))
+			}
+		}
+	}
+	live(0, 3)
+	kafkatest.Eventually(t, "failed keys are parked", func() bool { return len(w.list(deadletters.Filter{})) == keys/3*3 })
+	for _, records := range byKey {
+		w.fail(records[0], nil)
+	}
+	var operators sync.WaitGroup
+	for range 2 {
+		desk := w.newService(t, postgres.Settlements{DB: w.store.DB})
+		operators.Go(func() {
+			for range 3 {
+				if _, err := w.run(desk, replay(deadletters.Filter{})); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	live(3, each)
+	operators.Wait()
+	for rounds := 0; len(w.list(deadletters.Filter{})) > 0; rounds++ {
+		if w.mustRun(replay(deadletters.Filter{})); rounds > 10 {
+			t.Fatalf("%v are outstanding", w.list(deadletters.Filter{}))
+		}
+	}
+	kafkatest.Eventually(t, "everything is handled", func() bool { return len(w.done()) >= keys*each })
+	for key := range byKey {
+		if got := w.versions(key); !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6, 7, 8}) {
+			t.Errorf("%s was handled as %v", key, got)
+		}
 	}
 }
