@@ -35,6 +35,7 @@ func (p *platform) load(ctx context.Context, duration time.Duration, plans ...pl
 func (p *platform) follow(ctx context.Context, duration time.Duration, of plan) outcome {
 	var mu sync.Mutex
 	var result outcome
+	var accepted []time.Time
 	var sent sync.WaitGroup
 	pause := time.Second / time.Duration(of.perSecond)
 	began := time.Now()
@@ -57,12 +58,15 @@ func (p *platform) follow(ctx context.Context, duration time.Duration, of plan) 
 				result.first = err
 				return
 			}
-			result.accepted = append(result.accepted, done)
+			accepted = append(accepted, done)
 			result.took = append(result.took, done.Sub(due))
 		})
 	}
 	sent.Wait()
-	slices.SortFunc(result.accepted, time.Time.Compare)
+	if len(accepted) > 1 {
+		slices.SortFunc(accepted, time.Time.Compare)
+		result.steady, result.intervals = accepted[len(accepted)-1].Sub(accepted[0]), len(accepted)-1
+	}
 	return result
 }
 

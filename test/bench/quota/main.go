@@ -24,6 +24,9 @@ const (
 
 	bronzeReads = 20 // a second
 	instances   = 3
+
+	// turns of a run: alone, with the flood, alone … Both sides of the ratio see the same weather.
+	turns = 3
 )
 
 // options are the flags.
@@ -38,7 +41,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var o options
-	flag.DurationVar(&o.duration, "duration", 5*time.Second, "of each run, after a second that uses the burst up")
+	flag.DurationVar(&o.duration, "duration", 3*time.Second, "of each turn, after a second that uses the burst up")
 	flag.IntVar(&o.flood, "flood", 5*bronzeReads, "requests a second of the bronze partner")
 	flag.IntVar(&o.gold, "gold", 200, "requests a second of the gold partner")
 	flag.IntVar(&o.skus, "skus", 10, "in a request")
@@ -67,23 +70,29 @@ func run(ctx context.Context, o options, report measure.Report) error {
 	report.Note("%d instances and the load generator on the same two cores; bronze at %d/s, gold at %d/s, %d SKUs a request", instances, o.flood, o.gold, o.skus)
 	var quotaError, ratio measure.Series
 	for i := range measure.Runs {
-		alone, err := p.load(ctx, o.duration, gold)
-		if err != nil {
-			return err
+		var alone, beside, flood outcome
+		for range turns {
+			before, err := p.load(ctx, o.duration, gold)
+			if err != nil {
+				return err
+			}
+			both, err := p.load(ctx, o.duration, gold, bronze)
+			if err != nil {
+				return err
+			}
+			alone.add(before[0])
+			beside.add(both[0])
+			flood.add(both[1])
 		}
-		both, err := p.load(ctx, o.duration, gold, bronze)
-		if err != nil {
-			return err
+		if failed := alone.others + beside.others; failed > 0 {
+			return fmt.Errorf("the gold partner was refused or failed %d times: %w", failed, errors.Join(alone.first, beside.first))
 		}
-		if failed := alone[0].others + both[0].others; failed > 0 {
-			return fmt.Errorf("the gold partner was refused or failed %d times: %w", failed, errors.Join(alone[0].first, both[0].first))
-		}
-		rate := both[1].steadyRate()
-		before, with := alone[0].p95(), both[0].p95()
+		rate := float64(flood.intervals) / flood.steady.Seconds()
+		before, with := alone.p95(), beside.p95()
 		quotaError = append(quotaError, 100*math.Abs(rate-bronzeReads)/bronzeReads)
 		ratio = append(ratio, float64(with)/float64(before))
 		report.Note("run %d: bronze %.2f/s accepted, %d refused; gold p95 %.2f ms alone, %.2f ms beside it",
-			i+1, rate, both[1].others, measure.Milliseconds(before), measure.Milliseconds(with))
+			i+1, rate, flood.others, measure.Milliseconds(before), measure.Milliseconds(with))
 	}
 	report.Result("quota_error_pct", quotaError, "%")
 	report.Result("gold_p95_ratio", ratio, "x")
@@ -92,22 +101,27 @@ func run(ctx context.Context, o options, report measure.Report) error {
 
 // outcome is what became of a plan's requests. Those of the first second do not count.
 type outcome struct {
-	accepted []time.Time // in order
-	took     []time.Duration
-	others   int   // refused or failed
-	first    error // of those
+	took   []time.Duration
+	others int   // refused or failed
+	first  error // of those
+
+	// From the first accepted request to the last: so neither the burst nor where the turn happens to end
+	// counts.
+	steady    time.Duration
+	intervals int
 }
 
-// steadyRate is the accepted requests a second, from the first to the last of them: so neither the burst nor
-// where the run happens to end counts.
-func (o outcome) steadyRate() float64 {
-	if len(o.accepted) < 2 {
-		return 0
+func (o *outcome) add(turn outcome) {
+	o.took = append(o.took, turn.took...)
+	o.others += turn.others
+	o.steady += turn.steady
+	o.intervals += turn.intervals
+	if o.first == nil {
+		o.first = turn.first
 	}
-	return float64(len(o.accepted)-1) / o.accepted[len(o.accepted)-1].Sub(o.accepted[0]).Seconds()
 }
 
-func (o outcome) p95() time.Duration {
+func (o *outcome) p95() time.Duration {
 	slices.Sort(o.took)
 	return measure.Percentile(o.took, 95)
 }
