@@ -3,8 +3,6 @@ package oms
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 
 	"andes/commands/order"
 	"andes/eventstore"
@@ -30,27 +28,14 @@ func (a *Adapter) withdraw(ctx context.Context, record eventstore.Record, wanted
 }
 
 func (a *Adapter) cancel(ctx context.Context, wanted order.CancellationWasRequested) (inTime bool, err error) {
-	omsID, err := a.find(ctx, wanted.OrderID)
+	found, inTime, err := a.cfg.System.Cancel(ctx, wanted.OrderID)
 	switch {
 	case err != nil:
 		return false, err
-	case omsID == "" && a.cfg.Now().Sub(wanted.At) < a.cfg.Settle:
+	case found:
+		return inTime, nil
+	case a.cfg.Now().Sub(wanted.At) < a.cfg.Settle:
 		return false, ErrUnsettled
-	case omsID == "":
-		return true, nil // and it will not be registered: stillWanted
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL+"/orders/"+url.PathEscape(wanted.OrderID)+"/cancel", nil)
-	if err != nil {
-		return false, eventstore.MarkPermanent(err)
-	}
-	status, err := a.cfg.Caller.Call(request, nil)
-	switch {
-	case err != nil:
-		return false, err
-	case status == http.StatusConflict:
-		return false, nil
-	case status/100 != 2:
-		return false, refusal("cancel", status)
-	}
-	return true, nil
+	return true, nil // and it will not be registered: stillWanted
 }

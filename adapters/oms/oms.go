@@ -15,13 +15,10 @@
 package oms
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -29,16 +26,25 @@ import (
 	"andes/eventstore"
 )
 
-// Caller makes one guarded call: it gives the status of an answer that the system meant and decodes the
-// JSON of a 2xx answer; everything else is an error. It repeats a GET by itself, and never a POST.
-type Caller interface {
-	Call(request *http.Request, answer any) (status int, err error)
+// System is an order registry.
+type System interface {
+	// Find gives the registry's id of an order that is registered completely; "" is not found.
+	Find(ctx context.Context, orderID string) (omsID string, err error)
+	// Post registers an order that was not found, and gives its id. With ErrExists it was there, with an error
+	// that is eventstore.Permanent, or says that it can't have arrived, it is certainly not there now.
+	Post(ctx context.Context, request order.RegistrationRequested) (omsID string, err error)
+	// Cancel takes an order off, if it is found. inTime is false where its goods are leaving.
+	Cancel(ctx context.Context, orderID string) (found, inTime bool, err error)
 }
+
+// ErrExists is a registry's answer to a second Post, where it notices.
+var ErrExists = errors.New("the order is registered already")
 
 // Config of the adapter.
 type Config struct {
 	URL      string // of the OMS, without a slash at its end
 	Caller   Caller
+	System   System // nil: the one at URL, called through Caller
 	Executor eventstore.Executor
 	Reader   eventstore.Reader
 	Registry *eventstore.Registry
@@ -63,11 +69,17 @@ type Adapter struct {
 // New makes an adapter and reports all that is missing.
 func New(cfg Config) (*Adapter, error) {
 	var faults []error
-	if _, err := url.ParseRequestURI(cfg.URL); err != nil {
-		faults = append(faults, fmt.Errorf("oms: %w", err))
+	if cfg.System == nil {
+		if _, err := url.ParseRequestURI(cfg.URL); err != nil {
+			faults = append(faults, fmt.Errorf("oms: %w", err))
+		}
+		if cfg.Caller == nil {
+			faults = append(faults, errors.New("oms: no caller"))
+		}
+		cfg.System = remote{url: cfg.URL, caller: cfg.Caller}
 	}
-	if cfg.Caller == nil || cfg.Executor == nil || cfg.Reader == nil || cfg.Registry == nil {
-		faults = append(faults, errors.New("oms: caller, executor, reader and registry are needed"))
+	if cfg.Executor == nil || cfg.Reader == nil || cfg.Registry == nil {
+		faults = append(faults, errors.New("oms: executor, reader and registry are needed"))
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -138,7 +150,7 @@ func (a *Adapter) stillWanted(ctx context.Context, orderID string) (bool, error)
 
 // register gives the OMS's id of the order.
 func (a *Adapter) register(ctx context.Context, request order.RegistrationRequested) (string, error) {
-	omsID, err := a.find(ctx, request.OrderID)
+	omsID, err := a.cfg.System.Find(ctx, request.OrderID)
 	if err != nil || omsID != "" {
 		return omsID, err
 	}
@@ -146,99 +158,25 @@ func (a *Adapter) register(ctx context.Context, request order.RegistrationReques
 		return "", fmt.Errorf("%w; it is asked again later", ErrUnsettled)
 	}
 	a.open.begin(request.OrderID, a.cfg.Now())
-	omsID, err = a.post(ctx, request)
-	if errors.Is(err, errExists) {
+	omsID, err = a.cfg.System.Post(ctx, request)
+	switch {
+	case errors.Is(err, ErrExists):
 		return a.readBack(ctx, request.OrderID)
+	case err != nil && eventstore.Classify(err) != eventstore.Permanent && mayHaveArrived(err):
+		return "", fmt.Errorf("post: %w: %w", ErrUnsettled, err)
+	case err != nil:
+		a.open.settled(request.OrderID)
+		return "", fmt.Errorf("post: %w", err)
 	}
-	return omsID, err
+	return omsID, nil
 }
 
 func (a *Adapter) readBack(ctx context.Context, orderID string) (string, error) {
-	omsID, err := a.find(ctx, orderID)
+	omsID, err := a.cfg.System.Find(ctx, orderID)
 	if err == nil && omsID == "" {
 		err = errors.New("the OMS says the order exists and does not find it")
 	}
 	return omsID, err
-}
-
-type registration struct {
-	OMSID string `json:"omsId"`
-	Ref   string `json:"ref"`
-}
-
-func (r registration) check(ref string) error {
-	if r.OMSID == "" || r.Ref != ref {
-		return fmt.Errorf("the OMS answered with id %.80q of order %.80q", r.OMSID, r.Ref)
-	}
-	return nil
-}
-
-// find asks for the order; "" is not found.
-func (a *Adapter) find(ctx context.Context, orderID string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.cfg.URL+"/orders/"+url.PathEscape(orderID), nil)
-	if err != nil {
-		return "", eventstore.MarkPermanent(err)
-	}
-	var found registration
-	status, err := a.cfg.Caller.Call(request, &found)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("find: %w", err)
-	case status == http.StatusNotFound:
-		return "", nil
-	case status != http.StatusOK:
-		return "", refusal("find", status)
-	}
-	return found.OMSID, found.check(orderID)
-}
-
-// errExists is the OMS's answer to a second POST, where it notices.
-var errExists = errors.New("the order is registered already")
-
-type line struct {
-	SKU       string `json:"sku"`
-	Quantity  int64  `json:"quantity"`
-	UnitPrice string `json:"unitPrice"`
-}
-
-func (a *Adapter) post(ctx context.Context, request order.RegistrationRequested) (string, error) {
-	body := struct {
-		Ref      string `json:"ref"`
-		Partner  string `json:"partner"`
-		Currency string `json:"currency"`
-		Total    string `json:"total"`
-		Lines    []line `json:"lines"`
-	}{Ref: request.OrderID, Partner: request.Partner, Currency: request.Total.Currency, Total: request.Total.Amount()}
-	for _, l := range request.Lines {
-		body.Lines = append(body.Lines, line{SKU: l.SKU, Quantity: l.Quantity, UnitPrice: l.UnitPrice.Amount()})
-	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return "", eventstore.MarkPermanent(err)
-	}
-	posted, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL+"/orders", bytes.NewReader(text))
-	if err != nil {
-		return "", eventstore.MarkPermanent(err)
-	}
-	posted.Header.Set("Content-Type", "application/json")
-	var answer registration
-	status, err := a.cfg.Caller.Call(posted, &answer)
-	switch {
-	case err != nil && !mayHaveArrived(err):
-		a.open.settled(request.OrderID)
-		return "", fmt.Errorf("post: %w", err)
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrUnsettled, err)
-	case status == http.StatusConflict:
-		return "", errExists
-	case status != http.StatusCreated && status != http.StatusOK:
-		a.open.settled(request.OrderID)
-		return "", refusal("post", status)
-	}
-	if err := answer.check(request.OrderID); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnsettled, err)
-	}
-	return answer.OMSID, nil
 }
 
 // mayHaveArrived tells whether a call that failed may have done its work. Only the caller's own word that
@@ -249,18 +187,4 @@ func mayHaveArrived(err error) bool {
 		MayHaveArrived() bool
 	}
 	return !errors.As(err, &fault) || fault.MayHaveArrived()
-}
-
-// refusal sorts an answer that is no success. What is wrong with this order stays wrong; what is wrong
-// with our access, or with the address, concerns every order and is put right by a person.
-func refusal(call string, status int) error {
-	err := fmt.Errorf("%s: the OMS answered with status %d", call, status)
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
-		return err
-	}
-	if status/100 == 4 {
-		return eventstore.MarkPermanent(err)
-	}
-	return err
 }

@@ -3,7 +3,6 @@ package tryton
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"andes/commands/price"
@@ -96,7 +95,7 @@ func (c *Catalogue) changed(ctx context.Context, since polling.Since, about abou
 	if err != nil {
 		return polling.ChangePage{}, err
 	}
-	rows, more, err := merge(ctx, c.Client, products, since, c.pageSize(), company.settings())
+	rows, more, err := recent(ctx, c.Client, products, since, c.pageSize(), company.settings())
 	if err != nil {
 		return polling.ChangePage{}, err
 	}
@@ -124,20 +123,9 @@ func (c *Catalogue) all(ctx context.Context, after int64, about aboutProducts) (
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	var found []struct {
-		ID   int64   `json:"id"`
-		Code *string `json:"code"`
-	}
-	err = c.Client.call(ctx, reading, "model.product.product.search_read", &found,
-		domain{is("id", ">", after)}, 0, c.pageSize(), [][]string{{"id", "ASC"}}, []string{"code"}, company.settings())
-	if err != nil || len(found) == 0 {
+	rows, last, err := page(ctx, c.Client, domain{term("id", ">", after)}, c.pageSize(), company.settings())
+	if err != nil || last == 0 {
 		return nil, nil, 0, err
-	}
-	var rows []row
-	for _, product := range found {
-		if product.Code != nil {
-			rows = append(rows, row{key: *product.Code})
-		}
 	}
 	told, err := about(ctx, keys(rows))
 	if err != nil {
@@ -147,32 +135,5 @@ func (c *Catalogue) all(ctx context.Context, after int64, about aboutProducts) (
 	for _, said := range told.items {
 		items = append(items, said...)
 	}
-	return items, told.keys, found[len(found)-1].ID, nil
-}
-
-// missing lists the keys of a category that were not seen and are not removed already, if so many can be gone.
-func (c *Catalogue) missing(ctx context.Context, category string, seen map[string]struct{}, removed func(eventstore.StateRecord) (bool, error)) ([]string, error) {
-	var missing []string
-	known := 0
-	err := c.States.EachState(ctx, category, func(records []eventstore.StateRecord) error {
-		for _, record := range records {
-			if _, there := seen[record.Stream.Key]; there {
-				known++
-				continue
-			}
-			gone, err := removed(record)
-			if err != nil {
-				return fmt.Errorf("what is known of %s: %w", record.Stream, err)
-			}
-			if !gone {
-				known++
-				missing = append(missing, record.Stream.Key)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return missing, plausible(len(missing), known)
+	return items, told.keys, last, nil
 }

@@ -42,12 +42,16 @@ func (s stream) read(ctx context.Context, c *Client, since polling.Since, limit 
 	if err != nil {
 		return nil, err
 	}
+	return s.search(ctx, c, where, "ASC", limit, with)
+}
+
+func (s stream) search(ctx context.Context, c *Client, where domain, direction string, limit int, with settings) ([]row, error) {
 	if s.where != nil {
 		where = append(where, s.where)
 	}
 	var found []fields
-	err = c.call(ctx, reading, "model."+s.model+".search_read", &found,
-		where, 0, limit, [][]string{{s.stamp, "ASC"}, {"id", "ASC"}}, []string{s.stamp, s.key}, with)
+	err := c.call(ctx, reading, "model."+s.model+".search_read", &found,
+		where, 0, limit, [][]string{{s.stamp, direction}, {"id", direction}}, []string{s.stamp, s.key}, with)
 	if err != nil {
 		return nil, err
 	}
@@ -70,15 +74,15 @@ func (s stream) after(since polling.Since) (domain, error) {
 	from := stamp{since.UpdatedAt}
 	switch {
 	case from.IsZero():
-		return domain{is(s.stamp, "!=", nil)}, nil
+		return domain{term(s.stamp, "!=", nil)}, nil
 	case since.ID == "":
-		return domain{is(s.stamp, ">=", from)}, nil
+		return domain{term(s.stamp, ">=", from)}, nil
 	}
 	id, err := strconv.ParseInt(since.ID, 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("%s: cursor: %w", s.model, err)
 	}
-	return domain{either(is(s.stamp, ">", from), domain{is(s.stamp, "=", from), is("id", ">", id)})}, nil
+	return domain{either(term(s.stamp, ">", from), domain{term(s.stamp, "=", from), term("id", ">", id)})}, nil
 }
 
 // merge reads streams over the same ids as one. Where a stream was cut off, what the others have beyond
@@ -103,6 +107,30 @@ func merge(ctx context.Context, c *Client, streams []stream, since polling.Since
 		rows = slices.DeleteFunc(rows, func(r row) bool { return r.compare(end) > 0 })
 	}
 	return rows, more, nil
+}
+
+// end is the last row of all streams. Where there is none, it stands before all that will be.
+func end(ctx context.Context, c *Client, streams []stream, with settings) (row, error) {
+	last := row{at: time.Unix(1, 0).UTC()}
+	for _, s := range streams {
+		read, err := s.search(ctx, c, domain{term(s.stamp, "!=", nil)}, "DESC", 1, with)
+		if err != nil {
+			return row{}, err
+		}
+		if len(read) > 0 && read[0].compare(last) > 0 {
+			last = read[0]
+		}
+	}
+	return last, nil
+}
+
+// recent is merge for a feed that is compared as a whole: without a cursor it begins at the end.
+func recent(ctx context.Context, c *Client, streams []stream, since polling.Since, limit int, with settings) (rows []row, more bool, err error) {
+	if !since.UpdatedAt.IsZero() {
+		return merge(ctx, c, streams, since, limit, with)
+	}
+	last, err := end(ctx, c, streams, with)
+	return []row{last}, false, err
 }
 
 // latest gives the rows that are the last ones about their key, in order. Every row tells of a change, and
@@ -131,6 +159,22 @@ func keys(rows []row) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// page reads products in the order of their ids; last is the last of these, 0 at the end.
+func page(ctx context.Context, c *Client, where domain, limit int, with settings) (rows []row, last int64, err error) {
+	var found []struct {
+		ID   int64   `json:"id"`
+		Code *string `json:"code"`
+	}
+	err = c.call(ctx, reading, "model.product.product.search_read", &found, where, 0, limit, [][]string{{"id", "ASC"}}, []string{"code"}, with)
+	if err != nil || len(found) == 0 {
+		return nil, 0, err
+	}
+	for _, product := range found {
+		rows = append(rows, row{id: product.ID, key: text(product.Code)})
+	}
+	return rows, found[len(found)-1].ID, nil
 }
 
 // place is where a row stands in its feed.

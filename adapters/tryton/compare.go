@@ -15,6 +15,9 @@ import (
 //
 // A round goes on with each poll, a page at a time, so that it takes little of Tryton's time; one that is
 // urgent is gone through at once. It is kept in memory: after a start one begins.
+//
+// A feed without a cursor is not read from its beginning, which may be years ago. The cursor is put where the
+// feed ends, then a round reads what there is; only once that is over the cursor is kept.
 type comparing struct {
 	changes polling.Source
 	round   *round
@@ -23,7 +26,11 @@ type comparing struct {
 // Open implements polling.Source.
 func (c comparing) Open(cursor string) (polling.Pass, error) {
 	pass, err := c.changes.Open(cursor)
-	return &comparingPass{Pass: pass, round: c.round}, err
+	first := cursor == ""
+	if first {
+		c.round.restart()
+	}
+	return &comparingPass{Pass: pass, round: c.round, first: first}, err
 }
 
 type comparingPass struct {
@@ -31,6 +38,15 @@ type comparingPass struct {
 	round        *round
 	changed      bool // the changes were read to their end
 	comparing    bool // the last page was one of the round
+	first        bool // there was no cursor
+}
+
+// Cursor implements polling.Pass.
+func (p *comparingPass) Cursor() string {
+	if p.first && (!p.comparing || p.round.going()) {
+		return ""
+	}
+	return p.Pass.Cursor()
 }
 
 // Next implements polling.Pass.
@@ -83,6 +99,11 @@ func (r *round) due() bool {
 
 func (r *round) going() bool { return r.seen != nil }
 
+// restart has a round begin now that is urgent.
+func (r *round) restart() {
+	*r = round{every: r.every, now: r.now, page: r.page, gone: r.gone, sign: r.sign, urgent: true}
+}
+
 func (r *round) next(ctx context.Context) ([]polling.Item, bool, error) {
 	if err := r.begin(ctx); err != nil || !r.going() {
 		return nil, false, err
@@ -104,7 +125,7 @@ func (r *round) next(ctx context.Context) ([]polling.Item, bool, error) {
 	}
 	gone, err := r.gone(ctx, r.seen)
 	if err == nil || errors.Is(err, errTooManyGone) { // another look would see the same
-		r.ended, r.seen = r.begun, nil
+		r.ended, r.seen, r.urgent = r.begun, nil, false
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("compare: %w", err)
@@ -121,26 +142,11 @@ func (r *round) begin(ctx context.Context) error {
 			return fmt.Errorf("compare: %w", err)
 		}
 	}
-	if changed := sign != r.last; changed || !r.going() && r.now().Sub(r.ended) >= r.every {
-		r.urgent = r.last != "" && changed || r.urgent && r.going()
-		r.begun, r.after, r.seen, r.last = r.now(), 0, map[string]struct{}{}, sign
-	}
-	return nil
-}
-
-// maxGoneShare is which part of what Andes has may be gone at once. More than that is no change of the
-// catalogue but a fault: a user who may not see it any more, a database that was emptied.
-const (
-	maxGoneShare = 2 // 1/2
-	fewGone      = 20
-)
-
-var errTooManyGone = errors.New("tryton: most of what is known is not there any more; nothing is removed")
-
-// plausible tells whether so many of the known can be gone.
-func plausible(gone, known int) error {
-	if gone > fewGone && gone > known/maxGoneShare {
-		return fmt.Errorf("%w: %d of %d", errTooManyGone, gone, known)
+	changed := r.last != "" && sign != r.last
+	r.last = sign
+	if changed || !r.going() && r.now().Sub(r.ended) >= r.every {
+		r.urgent = r.urgent || changed
+		r.begun, r.after, r.seen = r.now(), 0, map[string]struct{}{}
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"andes/commands/money"
 	"andes/commands/price"
-	"andes/eventstore"
 	"andes/polling"
 )
 
@@ -33,7 +32,7 @@ type priceList struct {
 func (c *Catalogue) lists(ctx context.Context, company company) ([]priceList, error) {
 	var found []priceList
 	err := c.Client.call(ctx, reading, "model.product.price_list.search_read", &found,
-		domain{is("company", "=", company.id), is("active", "=", true)}, 0, maxRelated, [][]string{{"id", "ASC"}},
+		domain{term("company", "=", company.id), term("active", "=", true)}, 0, maxRelated, [][]string{{"id", "ASC"}},
 		[]string{"name", "write_date", "lines.write_date"}, company.settings())
 	if err == nil && len(found) == maxRelated {
 		err = fmt.Errorf("tryton: there are %d price lists or more", maxRelated)
@@ -193,10 +192,7 @@ func rounded(amount decimal, currency string) string {
 
 // pricesGone finds the prices that Andes has and Tryton has not: of products and of price lists that are gone.
 func (c *Catalogue) pricesGone(ctx context.Context, seen map[string]struct{}) ([]polling.Item, error) {
-	missing, err := c.missing(ctx, price.Aggregate.Name, seen, func(record eventstore.StateRecord) (bool, error) {
-		state, err := price.Aggregate.Decode(record.State)
-		return state.Removed, err
-	})
+	missing, err := missing(ctx, c.States, price.Aggregate, seen, func(state price.State) bool { return state.Removed })
 	if err != nil {
 		return nil, err
 	}

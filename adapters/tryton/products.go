@@ -73,7 +73,7 @@ func (c *Catalogue) articles(ctx context.Context, with settings, codes []string)
 	limit := maxSameCode * len(codes)
 	var found []fields
 	err := c.Client.call(ctx, reading, "model.product.product.search_read", &found,
-		domain{is("code", "in", codes)}, 0, limit, [][]string{{"id", "ASC"}}, articleFields, with)
+		domain{term("code", "in", codes)}, 0, limit, [][]string{{"id", "ASC"}}, articleFields, with)
 	switch {
 	case err != nil:
 		return nil, err
@@ -169,10 +169,7 @@ func sameProduct(state product.State, report product.Report) bool {
 
 // productsGone finds what Andes knows and Tryton has not, asking for it by name once more.
 func (c *Catalogue) productsGone(ctx context.Context, seen map[string]struct{}) ([]polling.Item, error) {
-	missing, err := c.missing(ctx, product.Aggregate.Name, seen, func(record eventstore.StateRecord) (bool, error) {
-		state, err := product.Aggregate.Decode(record.State)
-		return state.Removed, err
-	})
+	missing, err := missing(ctx, c.States, product.Aggregate, seen, func(state product.State) bool { return state.Removed })
 	if err != nil {
 		return nil, err
 	}

@@ -109,6 +109,6 @@ func units(quantity *float64) (int64, error) {
 // domain is a condition on records, in Tryton's Polish notation.
 type domain []any
 
-func is(field, operator string, value any) domain { return domain{field, operator, value} }
+func term(field, operator string, value any) domain { return domain{field, operator, value} }
 
 func either(of ...any) domain { return append(domain{"OR"}, of...) }

@@ -28,6 +28,8 @@ type Caller interface {
 type Config struct {
 	URL              string // of the WMS, without a slash at its end
 	Caller           Caller
+	Stock            polling.Source // nil: the WMS's own feed of levels
+	Shipments        polling.Source // nil: the WMS's own feed of shipment events
 	Executor         eventstore.Executor
 	Reader           eventstore.Reader
 	Lease            polling.Lease
@@ -69,19 +71,23 @@ type Adapter struct {
 func New(cfg Config) (*Adapter, error) {
 	cfg = cfg.withDefaults()
 	var faults []error
-	if _, err := url.ParseRequestURI(cfg.URL); err != nil {
-		faults = append(faults, fmt.Errorf("wms: %w", err))
+	if cfg.Stock == nil || cfg.Shipments == nil {
+		if _, err := url.ParseRequestURI(cfg.URL); err != nil {
+			faults = append(faults, fmt.Errorf("wms: %w", err))
+		}
+		if cfg.Caller == nil {
+			faults = append(faults, errors.New("wms: no caller"))
+		}
 	}
-	if cfg.Caller == nil {
-		faults = append(faults, errors.New("wms: no caller"))
+	if cfg.Stock == nil {
+		cfg.Stock = polling.Changes{Fetch: cfg.fetchStock, Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now}
 	}
-	stock, err := cfg.poller(source.WMSStock, cfg.StockInterval, polling.Changes{
-		Fetch: cfg.fetchStock, Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
-	})
+	if cfg.Shipments == nil {
+		cfg.Shipments = polling.Sequence{Fetch: cfg.fetchShipments, MayPass: mayPass, MaxPolls: cfg.ShipmentPolls}
+	}
+	stock, err := cfg.poller(source.WMSStock, cfg.StockInterval, cfg.Stock)
 	faults = append(faults, err)
-	shipments, err := cfg.poller(source.WMSShipments, cfg.ShipmentInterval, polling.Sequence{
-		Fetch: cfg.fetchShipments, MayPass: mayPass, MaxPolls: cfg.ShipmentPolls,
-	})
+	shipments, err := cfg.poller(source.WMSShipments, cfg.ShipmentInterval, cfg.Shipments)
 	return &Adapter{Stock: stock, Shipments: shipments}, errors.Join(append(faults, err)...)
 }
 

@@ -178,10 +178,16 @@ func wmsRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := wms.New(wms.Config{
+	config := wms.Config{
 		URL: p.settings.WMSURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
 		Log: p.logger, Metrics: metrics, Away: caller.Away, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll,
-	})
+	}
+	if p.settings.WMSKind == trytonKind {
+		if config.Stock, config.Shipments, err = p.trytonWarehouse(caller); err != nil {
+			return nil, err
+		}
+	}
+	adapter, err := wms.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +199,13 @@ func omsRole(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := oms.New(oms.Config{URL: p.settings.OMSURL, Settle: p.settings.OMSSettle, Caller: caller, Executor: p.store, Reader: p.store, Registry: p.registry, Log: p.logger})
+	config := oms.Config{URL: p.settings.OMSURL, Settle: p.settings.OMSSettle, Caller: caller, Executor: p.store, Reader: p.store, Registry: p.registry, Log: p.logger}
+	if p.settings.OMSKind == trytonKind {
+		if config.System, err = p.trytonSales(caller); err != nil {
+			return nil, err
+		}
+	}
+	adapter, err := oms.New(config)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,8 @@ type settings struct {
 	TrytonUser           string        `koanf:"tryton_user"`
 	TrytonPassword       string        `koanf:"tryton_password"`
 	TrytonPriceList      string        `koanf:"tryton_price_list"` // the name of the products' own list prices
+	TrytonWarehouses     string        `koanf:"tryton_warehouses"` // codes of those whose stock counts, comma-separated; empty: all
+	TrytonShipFrom       string        `koanf:"tryton_ship_from"`  // code of the warehouse that ships; empty: the first one
 	TrytonCompare        time.Duration `koanf:"tryton_compare"`    // how often everything is compared
 	PaymentWebhookSecret string        `koanf:"payment_webhook_secret"`
 	ERPPoll              time.Duration `koanf:"erp_poll"`
@@ -169,7 +171,10 @@ func (s *settings) check() error {
 	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
 	for name, kind := range map[string]string{"erp_kind": s.ERPKind, "wms_kind": s.WMSKind, "oms_kind": s.OMSKind} {
 		complain(kind != "" && kind != trytonKind, name, "is neither empty nor "+trytonKind)
+		complain(kind == trytonKind && (s.TrytonDatabase == "" || s.TrytonUser == "" || s.TrytonPassword == ""), name,
+			"is tryton, so tryton_database, tryton_user and tryton_password are needed")
 	}
+	complain(s.TrytonCompare <= 0, "tryton_compare", "must be above zero")
 	complain(s.CallTimeout > legacyTimeout/6, "call_timeout", "must not be above "+(legacyTimeout/6).String())
 	for _, system := range []string{"erp", "wms", "oms", "payment"} {
 		if err := s.guard(system).Validate(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"andes/adapters/guard"
+	"andes/adapters/oms"
 	"andes/adapters/tryton"
 	"andes/polling"
 )
@@ -45,4 +46,23 @@ func (p *platform) trytonCatalogue(caller *guard.Guard) (products, prices pollin
 		Client: client, Reader: p.store, States: p.store, PriceList: p.settings.TrytonPriceList, CompareEvery: p.settings.TrytonCompare,
 	}
 	return catalogue.Products(), catalogue.Prices(), catalogue.Check()
+}
+
+func (p *platform) trytonWarehouse(caller *guard.Guard) (stock, shipments polling.Source, err error) {
+	client, err := p.tryton(p.settings.WMSURL, caller)
+	if err != nil {
+		return nil, nil, err
+	}
+	warehouse := &tryton.Warehouse{
+		Client: client, Reader: p.store, States: p.store, Codes: list(p.settings.TrytonWarehouses), CompareEvery: p.settings.TrytonCompare,
+	}
+	return warehouse.Stock(), warehouse.Shipments(), warehouse.Check()
+}
+
+func (p *platform) trytonSales(caller *guard.Guard) (oms.System, error) {
+	client, err := p.tryton(p.settings.OMSURL, caller)
+	if err != nil {
+		return nil, err
+	}
+	return &tryton.Sales{Client: client, Warehouse: p.settings.TrytonShipFrom}, nil
 }
