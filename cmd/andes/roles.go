@@ -48,9 +48,6 @@ const (
 	webhookName   = "webhook"
 )
 
-// served roles have nothing but their endpoints.
-func served(*platform) ([]part, error) { return nil, nil }
-
 // queryRole serves a mesh too, if it is told where.
 func queryRole(p *platform) ([]part, error) {
 	if p.settings.RateLimitAddr == "" {
