@@ -141,10 +141,10 @@ func (p *planner) index(ctx context.Context, b Bounds) ([]item, error) {
 func (p *planner) settled(l *Letter, settlement Settlement) {
 	line := maphash.String(p.seed, l.line())
 	switch {
+	case !settlement.Done && l.Foreign == "":
+		p.blocked[line] = true // it is being sent; what is behind it is the affair of who does that
 	case settlement.Run == p.run && settlement.Action != Discarded:
 		p.lines[line] = true
-	case !settlement.Done && l.Foreign == "":
-		p.blocked[line] = true // another run is sending it; what is behind it is that run's affair
 	}
 }
 

@@ -112,16 +112,16 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 	return state.progress(done && err == nil), err
 }
 
-func (job *Job) check(consumer Consumer) error {
+func (j *Job) check(consumer Consumer) error {
 	switch {
-	case job.Action != Replayed && job.Action != Discarded && job.Action != Edited:
-		return fmt.Errorf("there is no action %q", job.Action)
-	case job.Filter.Empty() && !job.All && job.Action != Edited:
+	case j.Action != Replayed && j.Action != Discarded && j.Action != Edited:
+		return fmt.Errorf("there is no action %q", j.Action)
+	case j.Filter.Empty() && !j.All && j.Action != Edited:
 		return eventstore.Refuse(CodeFilterMissing, "say which letters: by a filter, or all of them by --all")
-	case job.Action == Discarded && strings.TrimSpace(job.Reason) == "":
+	case j.Action == Discarded && strings.TrimSpace(j.Reason) == "":
 		return eventstore.Refuse(CodeReasonMissing, "a reason is needed to discard letters; it goes to the audit log")
 	}
-	return job.Filter.check(consumer)
+	return j.Filter.check(consumer)
 }
 
 func resume(job Job) (runState, error) {

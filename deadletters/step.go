@@ -44,8 +44,10 @@ func (s *step) send(ctx context.Context) (finished bool, err error) {
 			return false, eventstore.Refuse(CodeFilterInvalid, "among the first letters of %s, as many as one run looks at, none can be sent: settle or discard those first", s.job.Consumer)
 		}
 	}
-	defer s.plans.keep(s.state.Run, s.plan)
-	return s.work(ctx)
+	if finished, err = s.work(ctx); err == nil {
+		s.plans.keep(s.state.Run, s.plan) // after a failure it is not known what of it is left
+	}
+	return finished, err
 }
 
 // work sends chunk after chunk until the plan is finished, the step's time is over or ctx ends.
@@ -260,20 +262,21 @@ func (s *step) recall(ctx context.Context, returns []Return, entries map[Ref]ent
 	return nil
 }
 
-// deliver sends what was claimed and makes it final. What could not be sent is given back.
+// deliver sends what was claimed and makes it final. What was not acknowledged stays claimed, for it may have
+// arrived: the run that takes it over finds out.
 func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]entry) error {
 	var failed error
 	if errs := s.Log.Send(ctx, s.job.Consumer, returns); errs != nil {
-		var sent, back []Return
+		var sent []Return
 		for i, err := range errs {
 			if err == nil {
 				sent = append(sent, returns[i])
-				continue
+			} else {
+				failed = err
 			}
-			back, failed = append(back, returns[i]), err
 		}
+		failed = fmt.Errorf("%w: %d letters of %s were not acknowledged; they can be replayed again in a minute: %w", eventstore.ErrUnavailable, len(returns)-len(sent), s.job.Consumer, failed)
 		returns = sent
-		failed = errors.Join(fmt.Errorf("%w: %d letters could not be sent to %s: %w", eventstore.ErrUnavailable, len(back), s.job.Consumer, failed), s.Ledger.Release(ctx, s.mark(back), offsets(back)))
 	}
 	if len(returns) == 0 {
 		return failed
@@ -283,7 +286,7 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 		Count: int64(len(returns)), Reason: s.job.Reason, Detail: s.job.detail(),
 	}
 	if err := s.Ledger.Finish(ctx, s.mark(returns), offsets(returns), entry); err != nil {
-		return errors.Join(failed, fmt.Errorf("%d letters were sent to %s but not settled; the next run may send them again: %w", len(returns), s.job.Consumer, err))
+		return errors.Join(failed, fmt.Errorf("%d letters were sent to %s but not settled; that is made good by the next run, in a minute: %w", len(returns), s.job.Consumer, err))
 	}
 	s.state.Sent += int64(len(returns))
 	for _, r := range returns {

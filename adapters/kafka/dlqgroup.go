@@ -85,11 +85,11 @@ func (l *DeadLetterLog) Backlog(ctx context.Context, consumer string) (int64, er
 	}
 	open := int64(0)
 	for _, partition := range partitions {
-		first, err := l.reader.offset(ctx, topic, partition, sarama.OffsetOldest)
+		first, err := l.offset(ctx, topic, partition, sarama.OffsetOldest)
 		if err != nil {
 			return 0, err
 		}
-		end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
+		end, err := l.offset(ctx, topic, partition, sarama.OffsetNewest)
 		if err != nil {
 			return 0, err
 		}

@@ -92,6 +92,15 @@ func (l *DeadLetterLog) partitions(topic string) ([]int32, error) {
 	return slices.Sorted(slices.Values(partitions)), nil
 }
 
+// offset asks for the log's beginning or end, or for the first record of a time; -1: none is as new as that.
+func (l *DeadLetterLog) offset(ctx context.Context, topic string, partition int32, which int64) (int64, error) {
+	found, err := l.reader.offset(ctx, topic, partition, which)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
+	}
+	return found, nil
+}
+
 // Bounds implements deadletters.Log.
 func (l *DeadLetterLog) Bounds(ctx context.Context, consumer string) ([]deadletters.Bounds, error) {
 	topic := l.config.Names.DLQ(consumer)
@@ -102,10 +111,10 @@ func (l *DeadLetterLog) Bounds(ctx context.Context, consumer string) ([]deadlett
 	bounds := make([]deadletters.Bounds, len(partitions))
 	for i, partition := range partitions {
 		b := deadletters.Bounds{Partition: partition}
-		if b.First, err = l.reader.offset(ctx, topic, partition, sarama.OffsetOldest); err != nil {
+		if b.First, err = l.offset(ctx, topic, partition, sarama.OffsetOldest); err != nil {
 			return nil, err
 		}
-		if b.End, err = l.reader.offset(ctx, topic, partition, sarama.OffsetNewest); err != nil {
+		if b.End, err = l.offset(ctx, topic, partition, sarama.OffsetNewest); err != nil {
 			return nil, err
 		}
 		bounds[i] = b
@@ -121,7 +130,7 @@ func (l *DeadLetterLog) ParkedSince(ctx context.Context, consumer string, moment
 	}
 	count := int64(0)
 	for _, b := range bounds {
-		first, err := l.reader.offset(ctx, l.config.Names.DLQ(consumer), b.Partition, moment.UnixMilli())
+		first, err := l.offset(ctx, l.config.Names.DLQ(consumer), b.Partition, moment.UnixMilli())
 		if err != nil {
 			return 0, err
 		}
@@ -152,7 +161,7 @@ func (l *DeadLetterLog) Fetch(ctx context.Context, consumer string, partition in
 	wanted := slices.Sorted(slices.Values(offsets))
 	found := make(map[int64]*deadletters.Letter, len(wanted))
 	last := wanted[len(wanted)-1]
-	end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
+	end, err := l.offset(ctx, topic, partition, sarama.OffsetNewest)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +192,7 @@ func (l *DeadLetterLog) read(ctx context.Context, topic string, partition int32,
 	for from < until {
 		block, err := l.reader.fetch(ctx, topic, partition, from, size)
 		if errors.Is(err, sarama.ErrOffsetOutOfRange) {
-			oldest, err := l.reader.offset(ctx, topic, partition, sarama.OffsetOldest)
+			oldest, err := l.offset(ctx, topic, partition, sarama.OffsetOldest)
 			if err != nil || oldest <= from {
 				return err // made anew, and shorter: there is nothing to read
 			}

@@ -90,11 +90,11 @@ func (l *DeadLetterLog) Sent(ctx context.Context, consumer string, partition int
 	if err != nil || !slices.Contains(partitions, partition) {
 		return sent, err
 	}
-	first, err := l.reader.offset(ctx, topic, partition, since.UnixMilli())
+	first, err := l.offset(ctx, topic, partition, since.UnixMilli())
 	if err != nil || first < 0 {
 		return sent, err
 	}
-	end, err := l.reader.offset(ctx, topic, partition, sarama.OffsetNewest)
+	end, err := l.offset(ctx, topic, partition, sarama.OffsetNewest)
 	if err != nil {
 		return nil, err
 	}

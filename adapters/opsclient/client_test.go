@@ -47,7 +47,7 @@ func TestWhatIsNoAnswerOfTheAPIIsAnError(t *testing.T) {
 		},
 		"nothing": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"a fault of ours": func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, `{"code":"UNAVAILABLE","detail":"Kafka","correlationId":"c"}`, 503)
+			http.Error(w, `{"code":"UNAVAILABLE","detail":"Kafka","correlationId":"c"}`, http.StatusServiceUnavailable)
 		},
 	} {
 		err := ask(t, answer)

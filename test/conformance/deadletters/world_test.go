@@ -50,7 +50,7 @@ func exercise(t *testing.T, access func(t *testing.T, w *world)) {
 	for _, trial := range trials {
 		t.Run(strings.ReplaceAll(trial.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newWorld(t, kafkatest.New(t))
 			access(t, w)
 			trial.run(t, w)
 		})
@@ -108,13 +108,13 @@ type world struct {
 	handled []eventstore.Record
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, env *kafkatest.Env) *world {
 	t.Helper()
 	registry, err := eventstore.NewRegistry(orders)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, env: kafkatest.New(t), registry: registry, failing: map[string]error{}}
+	w := &world{t: t, env: env, registry: registry, failing: map[string]error{}}
 	w.store = pgtest.Store(t, pgtest.Config(t), registry)
 	w.env.Ensure(t, w.env.Topics.All(registry, consumer), kafka.Settings{Partitions: 2})
 	w.service = w.newService(t, postgres.Settlements{DB: w.store.DB})
