@@ -51,18 +51,20 @@ func (l *Log) Close() {
 // LogFilter says which events are wanted. The zero value wants all.
 type LogFilter struct {
 	Category    string
-	Types       []string
+	Types       []string // empty: all
+	Without     []string // types that are not wanted
 	Stream      eventstore.Stream
 	Correlation string
 	Since       time.Time // recorded then or later
 	Until       time.Time // recorded then or earlier
 }
 
-func (f LogFilter) types() []string {
-	if f.Types == nil {
+// names gives a list that is not null.
+func names(types []string) []string {
+	if types == nil {
 		return []string{}
 	}
-	return f.Types
+	return types
 }
 
 // streams gives what the names of the wanted streams start with.
@@ -101,7 +103,7 @@ func (l *Log) Walk(ctx context.Context, filter LogFilter, after, to int64) iter.
 	return func(yield func(LogPage, error) bool) {
 		for {
 			rows, err := l.conn.Query(ctx, logPageQuery, shard, after, to, logPage, logPageBytes,
-				filter.types(), filter.streams(), filter.Correlation, bound(filter.Since), bound(filter.Until))
+				names(filter.Types), filter.streams(), filter.Correlation, bound(filter.Since), bound(filter.Until), names(filter.Without))
 			records, last, err := collectJudged(rows, err)
 			if err != nil {
 				yield(LogPage{}, err)
@@ -119,7 +121,7 @@ func (l *Log) walkStream(ctx context.Context, filter LogFilter, after, to int64)
 	return func(yield func(LogPage, error) bool) {
 		for version := int64(0); ; {
 			rows, err := l.conn.Query(ctx, logStreamPage, filter.Stream.String(), version, logPage, logPageBytes,
-				filter.types(), after, to, filter.Correlation, bound(filter.Since), bound(filter.Until))
+				names(filter.Types), after, to, filter.Correlation, bound(filter.Since), bound(filter.Until), names(filter.Without))
 			records, last, err := collectJudged(rows, err)
 			if err != nil {
 				yield(LogPage{}, err)

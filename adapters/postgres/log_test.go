@@ -88,9 +88,11 @@ func TestAWalkGivesWhatIsWantedOnceAndInOrder(t *testing.T) {
 		"of a category":                {postgres.LogFilter{Category: "stock"}, 0, 10 * n, func(int) bool { return true }},
 		"of another category":          {postgres.LogFilter{Category: "sto"}, 0, 10 * n, func(int) bool { return false }},
 		"of a type":                    {postgres.LogFilter{Types: []string{"stock.reserved", "x.y"}}, 0, 10 * n, func(i int) bool { return i%2 == 1 }},
+		"of all types but one":         {postgres.LogFilter{Without: []string{"stock.reserved"}}, 0, 10 * n, func(i int) bool { return i%2 == 0 }},
 		"of a conversation":            {postgres.LogFilter{Correlation: "c3"}, 0, 10 * n, func(i int) bool { return i%5 == 3 }},
 		"of a stream":                  {postgres.LogFilter{Stream: eventstore.Stream{Category: "stock", Key: "B"}}, 0, 10 * n, func(i int) bool { return i%3 == 1 }},
 		"of a stream, in part":         {postgres.LogFilter{Stream: eventstore.Stream{Category: "stock", Key: "B"}, Types: []string{"stock.reserved"}}, 100, 20000, func(i int) bool { return i%3 == 1 && i%2 == 1 && i >= 10 && i < 2000 }},
+		"of a stream, but one type":    {postgres.LogFilter{Stream: eventstore.Stream{Category: "stock", Key: "B"}, Without: []string{"stock.reserved"}}, 0, 10 * n, func(i int) bool { return i%3 == 1 && i%2 == 0 }},
 		"of a stream that is not":      {postgres.LogFilter{Stream: eventstore.Stream{Category: "stock", Key: "%"}}, 0, 10 * n, func(int) bool { return false }},
 		"between times, both included": {postgres.LogFilter{Since: dayOne.Add(5 * time.Second), Until: dayOne.Add(7 * time.Second)}, 0, 10 * n, func(i int) bool { return i >= 5 && i <= 7 }},
 	} {

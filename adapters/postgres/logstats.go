@@ -33,7 +33,7 @@ func (l *Log) Count(ctx context.Context, filter LogFilter, after, to int64, span
 	return func(yield func(LogCounts, error) bool) {
 		for {
 			rows, err := l.conn.Query(ctx, logCounts, shard, after, to, countPage, span,
-				filter.types(), filter.streams(), filter.Correlation, bound(filter.Since), bound(filter.Until))
+				names(filter.Types), filter.streams(), filter.Correlation, bound(filter.Since), bound(filter.Until), names(filter.Without))
 			page, err := collectCounts(rows, err)
 			if err != nil {
 				yield(LogCounts{}, err)

@@ -28,6 +28,7 @@ type eventsCmd struct {
 type eventFilter struct {
 	Category    string   `help:"Only events of this category, as in order." placeholder:"NAME"`
 	Type        []string `help:"Only events of these types, as in order.placed." placeholder:"TYPE,…"`
+	Without     []string `help:"No events of these types, as in source.synced." placeholder:"TYPE,…"`
 	Correlation string   `help:"Only events of this conversation (X-Correlation-Id)." placeholder:"ID"`
 }
 
@@ -69,12 +70,12 @@ type eventQuery struct {
 
 // query checks what was asked for. stream may be empty.
 func (r *eventReader) query(ctx context.Context, f eventFilter, span eventSpan, stream string) (eventQuery, error) {
-	q := eventQuery{LogFilter: postgres.LogFilter{Category: f.Category, Types: f.Type, Correlation: f.Correlation}}
+	q := eventQuery{LogFilter: postgres.LogFilter{Category: f.Category, Types: f.Type, Without: f.Without, Correlation: f.Correlation}}
 	var faults []error
 	if f.Category != "" && !slices.Contains(r.registry.Categories(), f.Category) {
 		faults = append(faults, fmt.Errorf("there is no category %q; there are: %s", f.Category, strings.Join(r.registry.Categories(), ", ")))
 	}
-	for _, name := range f.Type {
+	for _, name := range slices.Concat(f.Type, f.Without) {
 		if _, known := r.registry.Declaration(name); !known {
 			faults = append(faults, fmt.Errorf("there is no event type %q; %s", name, r.typesLike(name)))
 		}

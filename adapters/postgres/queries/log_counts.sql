@@ -6,7 +6,7 @@ SELECT type, date_bin($5::interval, recorded_at, 'epoch') AS since,
        max(position) AS position
 FROM (
     SELECT *,
-           (cardinality($6::text[]) = 0 OR type = ANY ($6))
+           (cardinality($6::text[]) = 0 OR type = ANY ($6)) AND type <> ALL ($11::text[])
            AND starts_with(stream, $7) AND ($8 = '' OR coalesce(meta ->> 'correlationId', '') = $8)
            AND recorded_at >= coalesce($9::timestamptz, '-infinity')
            AND recorded_at <= coalesce($10::timestamptz, 'infinity') AS wanted

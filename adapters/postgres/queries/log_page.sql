@@ -3,7 +3,7 @@
 SELECT wanted, shard, position, stream, version, id, type, schema, data, meta, recorded_at
 FROM (
     SELECT *, position = max(position) OVER () AS last,
-           (cardinality($6::text[]) = 0 OR type = ANY ($6))
+           (cardinality($6::text[]) = 0 OR type = ANY ($6)) AND type <> ALL ($11::text[])
            AND starts_with(stream, $7) AND ($8 = '' OR coalesce(meta ->> 'correlationId', '') = $8)
            AND recorded_at >= coalesce($9::timestamptz, '-infinity')
            AND recorded_at <= coalesce($10::timestamptz, 'infinity') AS wanted

@@ -3,7 +3,7 @@ SELECT wanted, shard, position, stream, version, id, type, schema, data, meta, r
 FROM (
     SELECT *, version = max(version) OVER () AS last,
            position > $6 AND position <= $7
-           AND (cardinality($5::text[]) = 0 OR type = ANY ($5))
+           AND (cardinality($5::text[]) = 0 OR type = ANY ($5)) AND type <> ALL ($11::text[])
            AND ($8 = '' OR coalesce(meta ->> 'correlationId', '') = $8)
            AND recorded_at >= coalesce($9::timestamptz, '-infinity')
            AND recorded_at <= coalesce($10::timestamptz, 'infinity') AS wanted
