@@ -13,7 +13,7 @@ type Waiting struct {
 
 // Backlog is what waits in the database.
 type Backlog struct {
-	Events    Waiting // for the relay; burned positions count too
+	Events    Waiting // for the relay; burned positions count too; below zero: its checkpoint is beyond the log's end
 	Orders    Waiting // confirmed ones, for the OMS
 	Deadlines Waiting // that were reached, for their process managers
 }

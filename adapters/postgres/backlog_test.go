@@ -62,6 +62,17 @@ func TestABacklogIsWhatWaitsAndForHowLong(t *testing.T) {
 	}
 }
 
+func TestACheckpointBeyondTheLogIsNotTakenForDone(t *testing.T) {
+	t.Parallel()
+	config := pgtest.Config(t)
+	if _, err := sql(t, config).Exec(t.Context(), "INSERT INTO checkpoints VALUES ('relay', 0, 40)"); err != nil {
+		t.Fatal(err)
+	}
+	if got := measured(t, pgtest.Open(t, config, pgtest.Registry(t))); got.Events.Count != -40 {
+		t.Errorf("%+v", got.Events)
+	}
+}
+
 func TestWaitingOrdersAreFoundWithoutLookingAtTheOthers(t *testing.T) {
 	t.Parallel()
 	conn := sql(t, pgtest.Config(t))

@@ -84,7 +84,7 @@ func newBacklogWatch(p *platform) (*backlogWatch, error) {
 			p.logger.Warn("backlog: can't be measured, the figures are old", "error", err.Error())
 		},
 		measured: prometheus.NewGauge(prometheus.GaugeOpts{Name: "andes_backlog_measured_timestamp_seconds", Help: "When the backlog was last measured; 0: never."}),
-		waiting:  gauge("andes_backlog_waiting", "What waits: events for the relay; orders, confirmed, for the OMS; deadlines, reached, for their process managers.", "what"),
+		waiting:  gauge("andes_backlog_waiting", "What waits: events for the relay, below zero if its checkpoint is beyond the log; orders, confirmed, for the OMS; deadlines, reached, for their process managers.", "what"),
 		seconds:  gauge("andes_backlog_seconds", "How long the oldest one has waited; 0: none does.", "what"),
 		sources:  gauge("andes_source_age_seconds", "How long ago the feed of a legacy system was last known to be in step; +Inf: never.", "feed"),
 	}
