@@ -63,7 +63,7 @@ func (s *step) nextRound(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.plan, err = s.Service.plan(ctx, s.consumer, s.job, s.state.Run, bounds, true)
+	s.plan, err = s.Service.plan(ctx, s.consumer, s.job, scope{run: s.state.Run, bounds: bounds, follow: true, before: s.plan})
 	if err != nil {
 		return false, err
 	}

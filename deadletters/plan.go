@@ -36,7 +36,8 @@ type entry struct {
 type plan struct {
 	ordered bool
 	entries []entry
-	at      int             // the next one
+	at      int // the next one
+	seed    maphash.Seed
 	lines   map[uint64]bool // of which the run sends letters, or has sent some
 	blocked map[uint64]bool // of which nothing more can be sent in this run
 	left    leftovers
@@ -71,26 +72,37 @@ type item struct {
 // planner makes a plan.
 type planner struct {
 	*plan
+	scope
 	service  *Service
 	consumer Consumer
 	job      Job
-	run      string
-	seed     maphash.Seed
-	follow   bool             // only what is behind the run's own letters
 	wanted   int              // within the limit
 	waiting  map[uint64]int64 // letters that are parked behind others and not wanted
-	indexed  int
-	until    time.Time // no further window is looked at
+	until    time.Time        // no further window is looked at
 }
 
-// plan finds out what the job is about, up to the cutoff. With follow it is about what was parked behind
-// letters that the run has sent already.
-func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, run string, bounds []Bounds, follow bool) (*plan, error) {
+// scope is what a plan is made of.
+type scope struct {
+	run    string
+	bounds []Bounds // up to the cutoff
+	first  bool     // the run has sent nothing yet
+	follow bool     // only what is behind the run's own letters
+	before *plan    // of the run, if it is still known
+}
+
+// plan finds out what the job is about.
+func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, of scope) (*plan, error) {
 	p := &planner{
-		plan:    &plan{ordered: consumer.Ordered && job.Action != Discarded, lines: map[uint64]bool{}, blocked: map[uint64]bool{}},
-		service: s, consumer: consumer, job: job, run: run, seed: maphash.MakeSeed(), follow: follow, waiting: map[uint64]int64{}, until: s.Now().Add(planTime),
+		plan: &plan{
+			ordered: consumer.Ordered && job.Action != Discarded,
+			seed:    maphash.MakeSeed(), lines: map[uint64]bool{}, blocked: map[uint64]bool{},
+		},
+		service: s, consumer: consumer, job: job, scope: of, waiting: map[uint64]int64{}, until: s.Now().Add(planTime),
 	}
-	for _, b := range bounds {
+	if of.before != nil {
+		p.seed, p.lines = of.before.seed, of.before.lines
+	}
+	for _, b := range of.bounds {
 		items, err := p.index(ctx, b)
 		if err != nil {
 			return nil, err
@@ -103,38 +115,61 @@ func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, run stri
 	return p.plan, nil
 }
 
-// index lists the outstanding letters of a partition.
-func (p *planner) index(ctx context.Context, b Bounds) ([]item, error) {
-	var items []item
-	keep := func(l *Letter) bool {
-		l.Value = nil
-		return true
+// index lists the outstanding letters of a partition. Stretches that are done with are skipped, unless they have to
+// tell which keys the run has sent letters of.
+func (p *planner) index(ctx context.Context, b Bounds) (items []item, err error) {
+	skip := p.first || p.before != nil
+	for !p.cut && b.First < b.End {
+		if skip {
+			if b.First, err = p.service.Ledger.FirstOutstanding(ctx, p.consumer.Name, b.Partition, b.First); err != nil {
+				return nil, err
+			}
+		}
+		next := b.End
+		err := p.service.sweep(ctx, p.consumer.Name, b, withoutValue, func(w swept) (bool, error) {
+			found, err := p.window(ctx, w)
+			items = append(items, found...)
+			next = w.next
+			p.cut = p.cut || len(items) >= maxIndexed || !p.service.Now().Before(p.until)
+			return !p.cut && (!skip || len(found) > 0 || len(w.settlements) < len(w.letters)), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		b.First = next
 	}
-	err := p.service.sweep(ctx, p.consumer.Name, b, keep, func(w swept) (bool, error) {
-		partners := map[Ref]string{}
-		if p.job.Filter.Partner != "" {
-			var err error
-			if partners, err = p.service.partners(ctx, w.letters); err != nil {
-				return false, err
-			}
+	return items, nil
+}
+
+func withoutValue(l *Letter) bool {
+	l.Value = nil
+	return true
+}
+
+// window lists the outstanding letters of a window.
+func (p *planner) window(ctx context.Context, w swept) ([]item, error) {
+	partners := map[Ref]string{}
+	if p.job.Filter.Partner != "" {
+		var err error
+		if partners, err = p.service.partners(ctx, w.letters); err != nil {
+			return nil, err
 		}
-		for _, l := range w.letters {
-			if settlement, settled := w.settlements[l.Offset]; settled && !settlement.Free {
-				p.settled(l, settlement)
-				continue
-			}
-			if one, relevant := p.consider(l, partners); relevant {
-				if claim, claimed := w.settlements[l.Offset]; claimed {
-					one.dead = &claim
-				}
-				items = append(items, one)
-			}
+	}
+	var items []item
+	for _, l := range w.letters {
+		settlement, settled := w.settlements[l.Offset]
+		if settled && !settlement.Free {
+			p.settled(l, settlement)
+			continue
 		}
-		p.indexed += len(w.letters)
-		p.cut = p.cut || p.indexed >= maxIndexed || !p.service.Now().Before(p.until)
-		return !p.cut, nil
-	})
-	return items, err
+		if one, relevant := p.consider(l, partners); relevant {
+			if settled {
+				one.dead = &settlement
+			}
+			items = append(items, one)
+		}
+	}
+	return items, nil
 }
 
 // settled notes what a settlement means for the letters behind it.

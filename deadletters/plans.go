@@ -33,7 +33,7 @@ func (p *plans) take(run string) *plan {
 func (p *plans) keep(run string, plan *plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if plan == nil || plan.finished() {
+	if plan == nil {
 		return
 	}
 	if len(p.kept) >= maxPlans {

@@ -69,7 +69,7 @@ func (s *Service) Rehearse(ctx context.Context, job Job) (Rehearsals, error) {
 	job.Limit = 0 // what is beyond the limit is counted
 	state := runState{Run: "", Consumer: consumer.Name}
 	step := &step{Service: s, job: job, consumer: consumer, state: &state}
-	if step.plan, err = s.plan(ctx, consumer, job, state.Run, bounds, false); err != nil {
+	if step.plan, err = s.plan(ctx, consumer, job, scope{bounds: bounds, first: true}); err != nil {
 		return result, err
 	}
 	state.Left = step.plan.left

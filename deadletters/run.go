@@ -97,7 +97,7 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 	} else if err := s.admit(ctx, consumer, job); err != nil {
 		return Progress{}, err
 	}
-	step := &step{Service: s, job: job, consumer: consumer, state: &state, until: s.Now().Add(s.StepTime)}
+	step := &step{Service: s, job: job, consumer: consumer, state: &state, until: s.Now().Add(s.StepTime), plan: s.plans.take(state.Run)}
 	if !state.Following {
 		finished, err := step.send(ctx)
 		if err != nil || !finished {
@@ -109,6 +109,9 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 		state.Following, state.Since = true, s.Now()
 	}
 	done, err := step.follow(ctx)
+	if !done && err == nil {
+		s.plans.keep(state.Run, step.plan)
+	}
 	return state.progress(done && err == nil), err
 }
 

@@ -30,8 +30,8 @@ type step struct {
 
 // send works off the plan; finished tells that nothing of it is left.
 func (s *step) send(ctx context.Context) (finished bool, err error) {
-	if s.plan = s.plans.take(s.state.Run); s.plan == nil {
-		if s.plan, err = s.Service.plan(ctx, s.consumer, s.job, s.state.Run, s.state.Cutoff, false); err != nil {
+	if s.plan == nil {
+		if s.plan, err = s.Service.plan(ctx, s.consumer, s.job, scope{run: s.state.Run, bounds: s.state.Cutoff, first: s.job.Cursor == ""}); err != nil {
 			return false, err
 		}
 		if s.job.Cursor == "" {
@@ -44,7 +44,7 @@ func (s *step) send(ctx context.Context) (finished bool, err error) {
 			return false, eventstore.Refuse(CodeFilterInvalid, "among the first letters of %s, as many as one run looks at, none can be sent: settle or discard those first", s.job.Consumer)
 		}
 	}
-	if finished, err = s.work(ctx); err == nil {
+	if finished, err = s.work(ctx); err == nil && !finished {
 		s.plans.keep(s.state.Run, s.plan) // after a failure it is not known what of it is left
 	}
 	return finished, err
