@@ -47,7 +47,7 @@ func (p *platform) follow(ctx context.Context, duration time.Duration, of plan) 
 		}
 		sent.Go(func() {
 			err := p.read(ctx, p.urls[n%len(p.urls)], of.partner)
-			done := time.Now()
+			took := time.Since(due)
 			if due.Before(began.Add(warmUp)) {
 				return
 			}
@@ -58,8 +58,8 @@ func (p *platform) follow(ctx context.Context, duration time.Duration, of plan) 
 				result.first = err
 				return
 			}
-			accepted = append(accepted, done)
-			result.took = append(result.took, done.Sub(due))
+			accepted = append(accepted, due)
+			result.took = append(result.took, took)
 		})
 	}
 	sent.Wait()
