@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,6 +66,10 @@ func (c *chain) settle(next message.HandlerFunc) message.HandlerFunc {
 		delivery, found := Delivered(m.Context())
 		if !found {
 			return nil, fmt.Errorf("consumer %s: the message did not come through lanes", c.consumer.Name)
+		}
+		m.SetContext(&delivery.ctx) // without the router's names around it, which nobody asks for
+		if err := m.Context().Err(); err != nil {
+			return nil, err // the lane has given up waiting: it is another member's
 		}
 		if its := delivery.turn(); its.verdict != proceed {
 			return nil, c.outOfTurn(m.Context(), delivery, its)
@@ -149,10 +152,10 @@ func (c *chain) try(m *message.Message, next message.HandlerFunc) error {
 func (c *chain) timeout(next message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
 		whole := m.Context()
-		ctx, cancel := context.WithTimeout(whole, c.policy.Timeout)
+		ctx := withTimeout(whole, c.policy.Timeout)
 		m.SetContext(ctx)
 		defer func() {
-			cancel()
+			ctx.end()
 			m.SetContext(whole)
 		}()
 		return next(m)

@@ -15,6 +15,7 @@ type Delivery struct {
 	Attempt      int       // from 1, those before the record was parked included
 	FirstFailure time.Time // zero on the first attempt
 
+	ctx       deliveryContext // of its message
 	record    eventstore.Record
 	progress  string
 	putOff    bool     // what it needs is away: this delivery does not count

@@ -121,10 +121,14 @@ func (p *lanePartition) serve(l *lane) {
 	defer p.workers.Done()
 	delivery := p.next(l)
 	for delivery != nil {
-		if !p.deliver(delivery) {
+		switch p.deliver(delivery) {
+		case acknowledged:
+			delivery = p.finish(l, delivery)
+		case held:
+			delivery = p.next(l) // that one comes again when it is woken: perhaps what it waits for is behind it
+		case ended:
 			return // the lane stays busy: nothing may overtake the record that is not finished
 		}
-		delivery = p.finish(l, delivery)
 	}
 }
 
@@ -165,28 +169,41 @@ func pop(l *lane) *Delivery {
 	return first
 }
 
-// deliver hands the record over until it is acknowledged; false when the session ended before.
-func (p *lanePartition) deliver(delivery *Delivery) bool {
+// outcome is how a delivery ended.
+type outcome int
+
+const (
+	acknowledged outcome = iota
+	held                 // it waits for an earlier one of its key
+	ended                // the session did
+)
+
+// deliver hands the record over until it is acknowledged, or can't be now.
+func (p *lanePartition) deliver(delivery *Delivery) outcome {
 	wait := backoff{least: p.sub.cfg.RedeliveryMin, most: p.sub.cfg.RedeliveryMax}
 	for {
 		select {
 		case <-p.stop:
-			return false
+			return ended
 		default:
 		}
+		if delivery.parked != nil && p.holds(delivery) {
+			return held
+		}
 		if !p.ready() {
-			return false
+			return ended
 		}
 		delivery.Attempt++
-		m := message.NewMessage(headerOf(delivery.Message, headerID), delivery.Message.Value)
-		m.SetContext(&deliveryContext{p.work, delivery})
+		m := message.NewMessage("", delivery.Message.Value) // Watermill needs no id, and the record has one
+		delivery.ctx = deliveryContext{p.work, delivery}
+		m.SetContext(&delivery.ctx)
 		select {
 		case p.sub.out <- m:
 		case <-p.stop:
-			return false
+			return ended
 		}
-		if p.acknowledged(m) {
-			return true
+		if p.isAcknowledged(m) {
+			return acknowledged
 		}
 		switch {
 		case delivery.putOff:
@@ -196,7 +213,7 @@ func (p *lanePartition) deliver(delivery *Delivery) bool {
 			delivery.FirstFailure = time.Now()
 		}
 		if !p.pause(wait.next()) {
-			return false
+			return ended
 		}
 	}
 }
@@ -222,7 +239,7 @@ func (p *lanePartition) ready() bool {
 	}
 }
 
-func (p *lanePartition) acknowledged(m *message.Message) bool {
+func (p *lanePartition) isAcknowledged(m *message.Message) bool {
 	select {
 	case <-m.Acked():
 		return true

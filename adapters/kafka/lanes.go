@@ -98,6 +98,9 @@ func NewLanes(cfg LaneConfig) (*Lanes, error) {
 	return &Lanes{cfg: cfg, closing: closing, close: cancel}, nil
 }
 
+// handOver is how many messages may lie ready for whoever reads the subscription.
+const handOver = 64
+
 // ErrLanesClosed is returned by Subscribe after Close.
 var ErrLanesClosed = errors.New("the subscriber is closed")
 
@@ -110,7 +113,7 @@ func (l *Lanes) Subscribe(ctx context.Context, topic string) (<-chan *message.Me
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.closing, cancel)
-	s := &subscription{cfg: l.cfg, ctx: ctx, out: make(chan *message.Message)}
+	s := &subscription{cfg: l.cfg, ctx: ctx, out: make(chan *message.Message, handOver)}
 	topics := strings.Split(topic, ",")
 	l.running.Go(func() {
 		defer cancel()

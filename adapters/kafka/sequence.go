@@ -37,6 +37,7 @@ type sequence struct {
 
 	mu    sync.Mutex
 	ended bool
+	moves uint64
 	lines map[keyed][]outstanding // none is empty; by origin offset
 	open  atomic.Int64            // len(lines), to be read without the lock
 }
@@ -50,6 +51,7 @@ type outstanding struct {
 	at       int64 // origin timestamp in ms
 	topic    string
 	position int64  // its offset there; landing while it is being written
+	move     uint64 // which brought it there: it may go on before the ack of its coming has arrived
 	wake     func() // set while that copy is held in memory
 }
 
@@ -136,7 +138,7 @@ func (s *sequence) comeBack(d *Delivery) turn {
 	case at.Topic == s.replay && line[i].topic == s.dlq && d.parked.discard:
 		return turn{verdict: release}
 	case at.Topic == s.replay && line[i].topic == s.dlq:
-		line[i].topic, line[i].position = at.Topic, at.Offset
+		line[i].topic, line[i].position, line[i].move = at.Topic, at.Offset, 0
 	case line[i].topic != at.Topic || d.parked.discard:
 		return turn{verdict: drop}
 	case line[i].position == landing:
@@ -226,7 +228,8 @@ func (s *sequence) leave(d *Delivery, topic string) (landed func(position int64,
 	defer s.mu.Unlock()
 	line := s.lines[k]
 	i, found := find(line, from.offset)
-	now := outstanding{offset: from.offset, at: from.at.UnixMilli(), topic: topic, position: landing}
+	s.moves++
+	now := outstanding{offset: from.offset, at: from.at.UnixMilli(), topic: topic, position: landing, move: s.moves}
 	before := now
 	if found {
 		before = line[i]
@@ -243,10 +246,10 @@ func (s *sequence) land(k keyed, now, before outstanding, found bool, position i
 	line := s.lines[k]
 	i, there := find(line, now.offset)
 	switch {
-	case !there:
+	case !there || line[i].move != now.move: // it is done, or went on
 	case err == nil && line[i].position == landing:
 		line[i].position = position
-	case err == nil:
+	case err == nil: // it was read before
 	case found:
 		line[i] = before
 	default:

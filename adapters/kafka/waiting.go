@@ -61,9 +61,14 @@ func (d *Delivery) waitsForDue(now time.Time) bool {
 
 // letGo gives the record to its lane, or holds it until its turn comes.
 func (p *lanePartition) letGo(delivery *Delivery) {
-	if p.sequence == nil || !p.sequence.await(delivery, func() { p.enqueue(delivery) }) {
+	if !p.holds(delivery) {
 		p.enqueue(delivery)
 	}
+}
+
+// holds keeps the record out of its lane until it is woken, while it has to wait for another one of its key.
+func (p *lanePartition) holds(delivery *Delivery) bool {
+	return p.sequence != nil && p.sequence.await(delivery, func() { p.enqueue(delivery) })
 }
 
 // heldRecords are those that wait until they are due, the earliest first.

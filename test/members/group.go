@@ -31,7 +31,10 @@ type effect struct {
 }
 
 // Member is a process of the group.
-type Member struct{ process *exec.Cmd }
+type Member struct {
+	process *exec.Cmd
+	heard   chan struct{} // closed when all that it told was read
+}
 
 // NewGroup makes a group without members.
 func NewGroup(cfg Config) *Group { return &Group{cfg: cfg, seen: map[string]int64{}} }
@@ -56,8 +59,12 @@ func (g *Group) Start() (*Member, error) {
 	if err := process.Start(); err != nil {
 		return nil, err
 	}
-	g.reading.Go(func() { g.read(out) })
-	return &Member{process}, nil
+	member := &Member{process, make(chan struct{})}
+	g.reading.Go(func() {
+		defer close(member.heard)
+		g.read(out)
+	})
+	return member, nil
 }
 
 func (g *Group) read(out io.Reader) {
@@ -86,7 +93,10 @@ func (m *Member) Resume() error { return m.process.Process.Signal(syscall.SIGCON
 func (m *Member) Leave() error { return m.process.Process.Signal(syscall.SIGTERM) }
 
 // Wait waits until the member has ended, however it did.
-func (m *Member) Wait() { _ = m.process.Wait() }
+func (m *Member) Wait() {
+	<-m.heard
+	_ = m.process.Wait()
+}
 
 // Reached counts the keys of which a version was handled.
 func (g *Group) Reached(version int64) int {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -65,6 +66,8 @@ func (b *bench) produce(ctx context.Context, names kafka.Topics, count int, reco
 	config := sarama.NewConfig()
 	config.Version = sarama.V4_0_0_0
 	config.Producer.Return.Successes = true
+	config.Producer.Idempotent, config.Net.MaxOpenRequests = true, 1
+	config.Producer.Retry.Max = 20 // a topic that was just created takes a moment to have a leader
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Partitioner = sarama.NewMurmur2Partitioner
 	producer, err := sarama.NewSyncProducer(b.cluster.Brokers, config)
@@ -89,7 +92,10 @@ func (b *bench) produce(ctx context.Context, names kafka.Topics, count int, reco
 			messages = append(messages, kafka.EncodeRecord(names.Events("order"), record(i)))
 		}
 		if err := producer.SendMessages(messages); err != nil {
-			return err
+			if failed, are := errors.AsType[sarama.ProducerErrors](err); are {
+				err = failed[0]
+			}
+			return fmt.Errorf("produce: %w", err)
 		}
 	}
 	return nil

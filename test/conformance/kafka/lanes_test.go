@@ -177,8 +177,8 @@ func nackComesAgain(t *testing.T, env *kafkatest.Env) {
 	for attempt := 1; attempt <= 3; attempt++ {
 		m := <-messages
 		delivery, found := kafka.Delivered(m.Context())
-		if !found || m.UUID != "order-o1-1" || delivery.Attempt != attempt {
-			t.Fatalf("got %s, attempt %d, want order-o1-1, attempt %d", m.UUID, delivery.Attempt, attempt)
+		if !found || delivery.Message.Offset != 0 || delivery.Attempt != attempt {
+			t.Fatalf("got offset %d, attempt %d, want 0, attempt %d", delivery.Message.Offset, delivery.Attempt, attempt)
 		}
 		if attempt < 3 {
 			m.Nack()
