@@ -5,7 +5,7 @@
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## start everything: services, all roles, simulators; prints URLs, a token and commands to try
+run: build ## start everything: services, all roles, simulators; prints URLs, a token and commands to try (ERP=tryton: on a real Tryton)
 	@scripts/platform start
 	@scripts/platform exec bin/andes-lab welcome
 

@@ -39,6 +39,8 @@ type bench struct {
 	sales   *tryton.Sales
 	rejects map[string]eventstore.Code
 	now     time.Time // zero: the real one
+
+	transport http.RoundTripper // nil: one of its own
 }
 
 // Two cores are shared with Tryton and with other tests.
@@ -66,11 +68,14 @@ func (b *bench) clientOf(password string) *tryton.Client {
 	settings := guard.Defaults(10)
 	settings.Rate, settings.Timeout, settings.QueueWait = 40, patience, patience
 	settings.Breaker.ProbeWait = patience
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	b.T.Cleanup(transport.CloseIdleConnections)
+	if b.transport == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		b.T.Cleanup(own.CloseIdleConnections)
+		b.transport = own
+	}
 	var err error
 	b.guard, err = guard.New(guard.Config{
-		System: "tryton", Settings: settings, Transport: tryton.Transport{Base: transport}, Log: slog.New(slog.DiscardHandler),
+		System: "tryton", Settings: settings, Transport: tryton.Transport{Base: b.transport}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.T.Fatal(err)
@@ -178,7 +183,7 @@ func (b *bench) poll(pollers ...*polling.Poller) {
 func (b *bench) compareAll(pollers ...*polling.Poller) {
 	b.T.Helper()
 	b.now = b.clock().Add(2 * time.Hour)
-	for range 8 { // pages of five, of which the template fills three, and the end
+	for range 5 { // pages of five, of which the template fills three, and the end
 		b.poll(pollers...)
 	}
 	b.now = time.Time{}

@@ -95,7 +95,7 @@ func (c *Catalogue) changed(ctx context.Context, since polling.Since, about abou
 	if err != nil {
 		return polling.ChangePage{}, err
 	}
-	rows, more, err := recent(ctx, c.Client, products, since, c.pageSize(), company.settings())
+	rows, more, err := recent(ctx, c.Client, products, since, c.pageSize(), company.all())
 	if err != nil {
 		return polling.ChangePage{}, err
 	}
@@ -123,7 +123,7 @@ func (c *Catalogue) all(ctx context.Context, after int64, about aboutProducts) (
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	rows, last, err := page(ctx, c.Client, domain{term("id", ">", after)}, c.pageSize(), company.settings())
+	rows, last, err := page(ctx, c.Client, domain{term("id", ">", after)}, c.pageSize(), company.all())
 	if err != nil || last == 0 {
 		return nil, nil, 0, err
 	}

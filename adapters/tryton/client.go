@@ -44,12 +44,25 @@ type Client struct {
 	cfg     Config
 	address string
 	serial  atomic.Int64
+	access  *access
+}
 
-	login   chan struct{} // held while a session is being opened
+// access is what a user has of a server. Opening a session costs the server half a second: hashing a password
+// is made to be slow.
+type access struct {
+	login chan struct{} // held while a session is being opened
+
 	mu      sync.Mutex
 	session string
 	refused time.Time // when the last login was
 	company company
+}
+
+// Through gives a client with the same session that makes its calls through another caller.
+func (c *Client) Through(caller Caller) *Client {
+	cfg := c.cfg
+	cfg.Caller = caller
+	return &Client{cfg: cfg, address: c.address, access: c.access}
 }
 
 // New makes a client and reports all that is missing. It calls nobody yet.
@@ -71,8 +84,8 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	client := &Client{cfg: cfg, address: cfg.URL + "/" + url.PathEscape(cfg.Database) + "/", login: make(chan struct{}, 1)}
-	return client, errors.Join(faults...)
+	address := cfg.URL + "/" + url.PathEscape(cfg.Database) + "/"
+	return &Client{cfg: cfg, address: address, access: &access{login: make(chan struct{}, 1)}}, errors.Join(faults...)
 }
 
 // kind of a call: whether it may be repeated without doing its work twice.
@@ -122,12 +135,12 @@ func judge(status int) error {
 // open gives the session, or opens one in place of the one that has ended.
 func (c *Client) open(ctx context.Context, ended string) (string, error) {
 	select {
-	case c.login <- struct{}{}:
-		defer func() { <-c.login }()
+	case c.access.login <- struct{}{}:
+		defer func() { <-c.access.login }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	session, refused := c.known()
+	session, refused := c.access.known()
 	switch {
 	case session != "" && session != ended:
 		return session, nil
@@ -141,7 +154,7 @@ func (c *Client) open(ctx context.Context, ended string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("log in: %w", err)
 	case status == http.StatusUnauthorized:
-		c.remember("", c.cfg.Now())
+		c.access.remember("", c.cfg.Now())
 		return "", fmt.Errorf("log in: %w", ErrAccess)
 	case status != http.StatusOK:
 		return "", fmt.Errorf("log in: %w", judge(status))
@@ -152,20 +165,20 @@ func (c *Client) open(ctx context.Context, ended string) (string, error) {
 		return "", errors.New("log in: tryton: the answer holds no session")
 	}
 	session = base64.StdEncoding.EncodeToString([]byte(c.cfg.User + ":" + strconv.FormatInt(uid, 10) + ":" + token))
-	c.remember(session, time.Time{})
+	c.access.remember(session, time.Time{})
 	return session, nil
 }
 
-func (c *Client) known() (session string, refused time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.session, c.refused
+func (a *access) known() (session string, refused time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session, a.refused
 }
 
-func (c *Client) remember(session string, refused time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.session, c.refused = session, refused
+func (a *access) remember(session string, refused time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.session, a.refused = session, refused
 }
 
 // send makes one request. The server keeps to JSON-RPC only if these three members are all there are.

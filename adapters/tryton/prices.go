@@ -33,7 +33,7 @@ func (c *Catalogue) lists(ctx context.Context, company company) ([]priceList, er
 	var found []priceList
 	err := c.Client.call(ctx, reading, "model.product.price_list.search_read", &found,
 		domain{term("company", "=", company.id), term("active", "=", true)}, 0, maxRelated, [][]string{{"id", "ASC"}},
-		[]string{"name", "write_date", "lines.write_date"}, company.settings())
+		[]string{"name", "write_date", "lines.write_date"}, company.all())
 	if err == nil && len(found) == maxRelated {
 		err = fmt.Errorf("tryton: there are %d price lists or more", maxRelated)
 	}
@@ -71,14 +71,14 @@ func (c *Catalogue) prices(ctx context.Context, codes []string) (told, error) {
 	if err != nil {
 		return told{}, err
 	}
-	found, err := c.articles(ctx, company.settings(), codes)
+	found, err := c.articles(ctx, company.all(), codes)
 	if err != nil {
 		return told{}, err
 	}
 	said := told{items: map[string][]polling.Item{}}
 	var ids []int64
 	for code, same := range found {
-		if a, fault := sold(same); fault == nil && a.id != 0 {
+		if a := sold(same); a.id != 0 {
 			ids = append(ids, a.id)
 			c.tell(&said, known, price.Report{List: c.PriceList, SKU: code, Amount: plain(a.listPrice), Currency: company.currency, At: a.changed})
 		}
@@ -151,7 +151,7 @@ func (c *Catalogue) computed(ctx context.Context, company company, list priceLis
 		Code   string  `json:"code"`
 		Amount decimal `json:"sale_price_uom"`
 	}
-	with := company.settings().with("price_list", list.ID).with("quantity", 1)
+	with := company.all().with("price_list", list.ID).with("quantity", 1)
 	if err := c.Client.call(ctx, reading, "model.product.product.read", &found, ids, []string{"code", "sale_price_uom"}, with); err != nil {
 		return nil, fmt.Errorf("price list %s: %w", list.Name, err)
 	}

@@ -94,22 +94,15 @@ func (c *Catalogue) articles(ctx context.Context, with settings, codes []string)
 // maxSameCode bounds how many products of the same code there are on the average of a page.
 const maxSameCode = 5
 
-// sold gives the one product of the code that is sold. Tryton lets a code be used twice: one of an old
-// product and its successor is a matter of course, two that are sold nobody could tell apart.
-func sold(same []article) (article, *eventstore.Refusal) {
-	var found []article
+// sold gives the product of the code that is sold; the zero value if none is. Tryton keeps the codes of active
+// products apart, but lets that of an old one be used again.
+func sold(same []article) article {
 	for _, a := range same {
 		if a.sold {
-			found = append(found, a)
+			return a
 		}
 	}
-	switch len(found) {
-	case 0:
-		return article{}, nil
-	case 1:
-		return found[0], nil
-	}
-	return article{}, eventstore.Refuse(CodeRecordInvalid, "%d products that are sold have the code %s: %d and %d", len(found), found[0].code, found[0].id, found[1].id)
+	return article{}
 }
 
 // describe says what the products with these codes are.
@@ -125,19 +118,16 @@ func (c *Catalogue) describe(ctx context.Context, codes []string) (told, error) 
 	if err != nil {
 		return told{}, err
 	}
-	found, err := c.articles(ctx, company.settings(), codes)
+	found, err := c.articles(ctx, company.all(), codes)
 	if err != nil {
 		return told{}, err
 	}
 	said := told{items: map[string][]polling.Item{}, keys: slices.Collect(maps.Keys(found))}
 	for code, same := range found {
 		state, isKnown := known[code]
-		a, fault := sold(same)
+		a := sold(same)
 		report := product.Report{SKU: code, At: c.now()}
 		switch {
-		case fault != nil:
-			said.items[code] = []polling.Item{{ID: code, Version: same[0].id, Fault: fault, Meta: byERP}}
-			continue
 		case a.id != 0:
 			report = a.report()
 			report.SourceVersion = version(state.SourceVersion, isKnown && sameProduct(state, report), a.changed)

@@ -68,7 +68,7 @@ func (w *Warehouse) moved(ctx context.Context, since polling.Since) (polling.Cha
 	if err != nil {
 		return polling.ChangePage{}, err
 	}
-	rows, more, err := recent(ctx, w.Client, moves, since, w.pageSize(), company.settings())
+	rows, more, err := recent(ctx, w.Client, moves, since, w.pageSize(), company.all())
 	if err != nil {
 		return polling.ChangePage{}, err
 	}
@@ -150,7 +150,7 @@ func (w *Warehouse) levels(ctx context.Context, company company, skus []string) 
 		Quantity *float64 `json:"quantity"`
 	}
 	limit := maxSameCode * len(skus)
-	with := company.settings().with("locations", houses).with("with_childs", true).with("stock_date_end", lastDay) // today, there
+	with := company.all().with("locations", houses).with("with_childs", true).with("stock_date_end", lastDay) // today, there
 	err = w.Client.call(ctx, reading, "model.product.product.search_read", &found,
 		domain{term("code", "in", skus), term("type", "=", "goods")}, 0, limit, [][]string{{"id", "ASC"}}, []string{"code", "quantity"}, with)
 	switch {
@@ -178,7 +178,7 @@ func (w *Warehouse) houses(ctx context.Context, company company) ([]int64, error
 		where = append(where, term("code", "in", w.Codes))
 	}
 	var ids []int64
-	err := w.Client.call(ctx, reading, "model.stock.location.search", &ids, where, 0, maxRelated, [][]string{{"id", "ASC"}}, company.settings())
+	err := w.Client.call(ctx, reading, "model.stock.location.search", &ids, where, 0, maxRelated, [][]string{{"id", "ASC"}}, company.all())
 	switch {
 	case err != nil:
 		return nil, err
@@ -195,7 +195,7 @@ func (w *Warehouse) all(ctx context.Context, after int64) ([]polling.Item, []str
 		return nil, nil, 0, err
 	}
 	where := domain{term("id", ">", after), term("type", "=", "goods")}
-	rows, last, err := page(ctx, w.Client, where, w.pageSize(), company.settings())
+	rows, last, err := page(ctx, w.Client, where, w.pageSize(), company.all())
 	if err != nil || last == 0 {
 		return nil, nil, 0, err
 	}

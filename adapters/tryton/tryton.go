@@ -65,9 +65,9 @@ type company struct {
 
 // company asks for the user's company, once.
 func (c *Client) companyOf(ctx context.Context) (company, error) {
-	c.mu.Lock()
-	known := c.company
-	c.mu.Unlock()
+	c.access.mu.Lock()
+	known := c.access.company
+	c.access.mu.Unlock()
 	if known.id != 0 {
 		return known, nil
 	}
@@ -91,13 +91,14 @@ func (c *Client) companyOf(ctx context.Context) (company, error) {
 	if err := found[0].read(map[string]any{"id": &known.id, "currency.code": &known.currency}); err != nil {
 		return company{}, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.company = known
+	c.access.mu.Lock()
+	defer c.access.mu.Unlock()
+	c.access.company = known
 	return known, nil
 }
 
 // settings are those of every call: without the company, prices and quantities are null.
-func (c company) settings() settings {
-	return settings{"company": c.id, "active_test": false}
-}
+func (c company) settings() settings { return settings{"company": c.id} }
+
+// all are the settings with which inactive records are found, too.
+func (c company) all() settings { return c.settings().with("active_test", false) }

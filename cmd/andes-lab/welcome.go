@@ -18,6 +18,8 @@ type welcomeCmd struct {
 	dataFlags
 	Partner string        `default:"demo" help:"Partner whose token is shown."`
 	Wait    time.Duration `default:"90s" help:"How long to wait for the catalogue to be synced."`
+	Kind    string        `name:"erp-kind" env:"ANDES_ERP_KIND" help:"tryton: ERP, WMS and OMS are a Tryton."`
+	SKUs    []string      `name:"sku" env:"LAB_SKUS" help:"SKUs to look at; without them some of the simulators' own."`
 }
 
 const welcomeText = `
@@ -25,20 +27,42 @@ Andes is running.
 
   partner API   %[1]s/docs            OpenAPI: %[1]s/openapi.json
   health        %[1]s/readyz          metrics: %[1]s/metrics
-  simulators    ERP %[2]s · WMS %[3]s · OMS %[4]s
-                gateway %[5]s · partner's receiver %[6]s/webhooks
+  %[2]s
+                gateway %[3]s · partner's receiver %[4]s/webhooks
 
-The partner %[7]q with a token (one hour; make run gives a new one), then three commands to try:
+The partner %[5]q with a token (one hour; make run gives a new one), then three commands to try:
 
-  export ANDES=%[1]s TOKEN=%[8]s
+  export ANDES=%[1]s TOKEN=%[6]s
 
-  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/stock?sku=%[9]s"
-  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/prices?sku=%[9]s"
+  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/stock?sku=%[7]s"
+  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/prices?sku=%[7]s"
   curl -si -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: k1" -H 'Content-Type: application/json' \
-       -d '{"currency":"GBP","lines":[{"sku":"%[10]s","quantity":1}],"payment":{"token":"tok_visa"}}' $ANDES/v1/orders
+       -d '{"currency":"GBP","lines":[{"sku":"%[8]s","quantity":1}],"payment":{"token":"tok_visa"}}' $ANDES/v1/orders
 
-make demo replays a day of real orders (SPEED=1500: in two minutes); make stop ends it all and keeps the data.
+%[9]s; make stop ends it all and keeps the data.
 `
+
+// What is told of the systems behind, and what to do next.
+const (
+	simulated     = "simulators    ERP %s · WMS %s · OMS %s"
+	simulatedNext = "make demo replays a day of real orders (SPEED=1500: in two minutes)"
+	tryton        = "Tryton        %s: ERP, WMS and OMS; database tryton, user admin, password admin\n  simulators    the rest:"
+	trytonNext    = `What people do in Tryton, and what comes of it:
+
+  scripts/tryton/clerk price %[1]s 5.50     # in a few seconds the price is another one
+  scripts/tryton/clerk receive %[1]s 10     # and there are more of it
+  scripts/tryton/clerk ship ORDER_ID          # GET $ANDES/v1/orders/ORDER_ID tells that it is delivered
+
+make run without ERP=tryton goes back to the simulators`
+)
+
+// told gives the texts of the systems behind.
+func (c *welcomeCmd) told(sku string) (systems, next string) {
+	if c.Kind == "tryton" {
+		return fmt.Sprintf(tryton, c.ERP), fmt.Sprintf(trytonNext, sku)
+	}
+	return fmt.Sprintf(simulated, c.ERP, c.WMS, c.OMS), simulatedNext
+}
 
 // Run sets the partner up, waits for the first sync, and prints what to try.
 func (c *welcomeCmd) Run(ctx context.Context) error {
@@ -50,28 +74,37 @@ func (c *welcomeCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set, err := retail.Find(c.Data, c.Seed)
+	skus := c.SKUs
+	if len(skus) == 0 {
+		if skus, err = c.simulatedSKUs(); err != nil {
+			return err
+		}
+	}
+	sku, err := c.awaitStock(ctx, newCaller(base, token), skus)
 	if err != nil {
 		return err
 	}
-	catalogue, err := set.Derive(retail.CatalogueConfig{Seed: c.Seed})
-	if err != nil {
-		return err
-	}
-	sku, err := c.awaitStock(ctx, newCaller(base, token), catalogue)
-	if err != nil {
-		return err
-	}
-	fmt.Printf(welcomeText, base, c.ERP, c.WMS, c.OMS, c.Payment, c.Receiver, c.Partner, token, url.QueryEscape(sku), sku)
+	systems, next := c.told(sku)
+	fmt.Printf(welcomeText, base, systems, c.Payment, c.Receiver, c.Partner, token, url.QueryEscape(sku), sku, next)
 	return nil
 }
 
-// awaitStock waits until a SKU of the catalogue can be ordered, and gives it.
-func (c *welcomeCmd) awaitStock(ctx context.Context, partner *caller, catalogue retail.Catalogue) (string, error) {
+// simulatedSKUs are a few to look at.
+func (c *welcomeCmd) simulatedSKUs() ([]string, error) {
+	set, err := retail.Find(c.Data, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	catalogue, err := set.Derive(retail.CatalogueConfig{Seed: c.Seed})
+	return firstProducts(catalogue), err
+}
+
+// awaitStock waits until one of the SKUs can be ordered, and gives it.
+func (c *welcomeCmd) awaitStock(ctx context.Context, partner *caller, skus []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
 	for {
-		for _, product := range firstProducts(catalogue) {
+		for _, product := range skus {
 			if orderable(ctx, partner, product) {
 				return product, nil
 			}

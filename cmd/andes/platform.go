@@ -15,6 +15,7 @@ import (
 	"andes/adapters/kafka"
 	"andes/adapters/postgres"
 	"andes/adapters/redis"
+	"andes/adapters/tryton"
 	"andes/catalogue"
 	"andes/eventstore"
 	"andes/polling"
@@ -43,6 +44,7 @@ type platform struct {
 
 	guards       []*guard.Guard // of the systems that this process calls
 	guardMetrics *guard.Metrics
+	trytons      map[string]*tryton.Client // by URL
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -31,10 +31,22 @@ func (s *settings) transport(system string) http.RoundTripper {
 	return tryton.Transport{Base: base}
 }
 
+// tryton gives a client that goes through the guard. All of one server share a session.
 func (p *platform) tryton(url string, caller *guard.Guard) (*tryton.Client, error) {
-	return tryton.New(tryton.Config{
+	if client := p.trytons[url]; client != nil {
+		return client.Through(caller), nil
+	}
+	client, err := tryton.New(tryton.Config{
 		URL: url, Database: p.settings.TrytonDatabase, User: p.settings.TrytonUser, Password: p.settings.TrytonPassword, Caller: caller,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if p.trytons == nil {
+		p.trytons = map[string]*tryton.Client{}
+	}
+	p.trytons[url] = client
+	return client, nil
 }
 
 func (p *platform) trytonCatalogue(caller *guard.Guard) (products, prices polling.Source, err error) {

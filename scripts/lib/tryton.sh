@@ -34,11 +34,17 @@ tryton_await() {
 	tryton_copy "$TRYTON_DATABASE"
 	port=$(ensure_port "$INSTANCE/ports" tryton)
 	tryton_settings "$port" "$INSTANCE"
-	spawn "$(tryton_pidfile)" "$(tryton_log)" "$TRYTON_PYTHON" /usr/bin/trytond -c "$INSTANCE/tryton.conf"
+	spawn "$(tryton_pidfile)" "$(tryton_log)" "$TRYTON_PYTHON" /usr/bin/trytond -c "$INSTANCE/tryton.conf" -d $TRYTON_DATABASE
 	await_ready Tryton "$(tryton_pidfile)" "$(tryton_log)" $TRYTON_START_SECONDS tryton_ready
 }
 
-tryton_ready() { port_in_use "$(kept_port "$INSTANCE/ports" tryton)"; }
+# tryton_ready: somebody can log in. The first one waits until the modules are loaded.
+tryton_ready() (
+	body='{"id":1,"method":"common.db.login","params":["admin",{"password":"admin"},"en"]}'
+	{ exec 3<>"/dev/tcp/127.0.0.1/$(kept_port "$INSTANCE/ports" tryton)"; } 2>/dev/null || exit 1
+	printf 'POST /%s/ HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' $TRYTON_DATABASE ${#body} "$body" >&3
+	IFS= read -r -t $TRYTON_START_SECONDS line <&3 && [[ $line == HTTP/1.*\ 200* ]]
+)
 
 # tryton_settings PORT FOLDER: the password of PostgreSQL is in it.
 tryton_settings() {
@@ -52,6 +58,8 @@ tryton_settings() {
 		uri = $(tryton_postgres | sed 's|^postgres:|postgresql:|; s|[^/]*$||')
 		path = $2/tryton
 		list = False
+		[password]
+		passlib = $ROOT/scripts/tryton/passlib.ini
 	CONF
 }
 
