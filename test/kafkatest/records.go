@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -45,16 +46,23 @@ func (e *Env) ReadAll(t testing.TB, topic string) []*sarama.ConsumerMessage {
 	return records
 }
 
+// offset asks again while the topic, just created, has no leader that answers.
+func offset(t testing.TB, client sarama.Client, topic string, partition int32, at int64) (found int64) {
+	t.Helper()
+	Eventually(t, fmt.Sprintf("the leader of %s/%d answers", topic, partition), func() bool {
+		var err error
+		if found, err = client.GetOffset(topic, partition, at); err != nil {
+			_ = client.RefreshMetadata(topic)
+		}
+		return err == nil
+	})
+	return found
+}
+
 func readPartition(t testing.TB, client sarama.Client, consumer sarama.Consumer, topic string, partition int32) []*sarama.ConsumerMessage {
 	t.Helper()
-	oldest, err := client.GetOffset(topic, partition, sarama.OffsetOldest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest, err := client.GetOffset(topic, partition, sarama.OffsetNewest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	oldest := offset(t, client, topic, partition, sarama.OffsetOldest)
+	newest := offset(t, client, topic, partition, sarama.OffsetNewest)
 	if oldest == newest {
 		return nil
 	}
