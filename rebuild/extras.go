@@ -2,17 +2,20 @@ package rebuild
 
 import "context"
 
-// extras looks for keys that PostgreSQL does not know. Counts and digests tell whether there are any, and
-// about where; only there the keys are looked up.
-func (c *comparison) extras(ctx context.Context) error {
+// list counts the keys that the read model has. It runs beside the comparison; what comes and goes
+// meanwhile is looked up afterwards.
+func (c *comparison) list(ctx context.Context) (*cells, error) {
 	listed := new(cells)
 	err := c.each(ctx, func(key string) error {
 		listed.add(hashOf(key))
 		return nil
 	})
-	if err != nil {
-		return err
-	}
+	return listed, err
+}
+
+// extras looks for keys that PostgreSQL does not know. Counts and digests tell whether there are any, and
+// about where; only there the keys are looked up.
+func (c *comparison) extras(ctx context.Context, listed *cells) error {
 	if *listed == *c.present {
 		return nil
 	}

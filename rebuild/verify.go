@@ -121,10 +121,31 @@ func (c *comparison) run(ctx context.Context) error {
 	if len(c.check.Only) > 0 {
 		return c.runOnly(ctx)
 	}
+	listed, err := c.compareAll(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.settle(ctx); err != nil {
+		return err
+	}
+	if err := c.extras(ctx, listed); err != nil {
+		return err
+	}
+	return c.settle(ctx)
+}
+
+// compareAll looks at every state for the first time, and lists the read model's keys meanwhile.
+func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) {
 	comparing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	batches := make(chan []eventstore.StateRecord)
+	batches := make(chan []eventstore.StateRecord, comparers)
 	var workers sync.WaitGroup
+	workers.Go(func() {
+		var failed error
+		if listed, failed = c.list(comparing); failed != nil {
+			stop(failed)
+		}
+	})
 	for range comparers {
 		workers.Go(func() {
 			for batch := range batches {
@@ -134,7 +155,7 @@ func (c *comparison) run(ctx context.Context) error {
 			}
 		})
 	}
-	err := c.config.States.EachState(comparing, c.model.Category, func(batch []eventstore.StateRecord) error {
+	err = c.config.States.EachState(comparing, c.model.Category, func(batch []eventstore.StateRecord) error {
 		select {
 		case batches <- batch:
 			return nil
@@ -147,16 +168,7 @@ func (c *comparison) run(ctx context.Context) error {
 	if cause := context.Cause(comparing); cause != nil {
 		err = cause
 	}
-	if err != nil {
-		return err
-	}
-	if err := c.settle(ctx); err != nil {
-		return err
-	}
-	if err := c.extras(ctx); err != nil {
-		return err
-	}
-	return c.settle(ctx)
+	return listed, err
 }
 
 // runOnly compares the keys of some SKUs, those that PostgreSQL does not know among them.

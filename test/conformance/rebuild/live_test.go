@@ -28,14 +28,28 @@ func (w *world) settleFeed() {
 	kafkatest.Eventually(w.t, "the feed has brought everything", func() bool { return len(w.differing()) == 0 })
 }
 
+// changesEvery is the pause of each of the writers between two changes: together 200 a second, which the
+// feed keeps up with.
+const (
+	writers      = 4
+	changesEvery = 20 * time.Millisecond
+)
+
 // changes changes stock until stop is called; levels only rise.
 func (w *world) changes(ctx context.Context, next func(n int) string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	var counter atomic.Int64
-	for range 4 {
+	for range writers {
 		all.Go(func() {
-			for ctx.Err() == nil {
+			ticker := time.NewTicker(changesEvery)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+				}
 				n := counter.Add(1)
 				_, err := w.store.Execute(ctx, eventstore.Request{Command: level(next(int(n)), 1000+n, 1000+n)})
 				if err != nil && ctx.Err() == nil {
