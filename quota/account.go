@@ -35,7 +35,8 @@ type account struct {
 	askedAt   int64
 	borrowing bool // a question with an appetite is under way
 
-	own Level // the level of this instance, for as long as the store fails
+	own       Level // the level of this instance, for as long as the store fails
+	refusedAt int64 // 0: never
 }
 
 // demand is one request's, on a quota.
@@ -81,21 +82,30 @@ func (a *account) decide(need demand, now int64) (verdict Verdict, ask question,
 func (a *account) settle(need demand, ask question, sent, now, leaseFor, used, granted int64) Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answered := Level{Used: used, At: sent}
-	// Answers may overtake each other. Each is a lower bound, so the highest one is the best.
-	if was := need.limit.Draining(a.known, now); was.Used <= need.limit.Draining(answered, now).Used {
-		a.known = answered
-	}
+	a.learn(need.limit, Level{Used: used, At: sent}, now)
 	a.own = Level{}
 	a.adapt(need.limit, sent, leaseFor)
 	a.borrowing = a.borrowing && ask.extra == 0
-	switch lent := granted - ask.cost; {
-	case granted == 0:
+	if granted == 0 {
 		a.lease += ask.paid
-	case lent > 0:
-		a.lease, a.leaseEnds = a.lease+lent, now+leaseFor
+	} else {
+		a.borrow(granted-ask.cost, now+leaseFor)
 	}
 	return a.verdict(need, a.known, now, granted > 0, ByShared)
+}
+
+// learn notes what the store said. Answers may overtake each other; each is a lower bound, so the
+// highest one is the best.
+func (a *account) learn(limit Limit, said Level, now int64) {
+	if limit.Draining(a.known, now).Used <= limit.Draining(said, now).Used {
+		a.known = said
+	}
+}
+
+func (a *account) borrow(lent, ends int64) {
+	if lent > 0 {
+		a.lease, a.leaseEnds = a.lease+lent, ends
+	}
 }
 
 // adapt borrows more while questions follow each other within the time of a lease, and less when they
@@ -109,16 +119,37 @@ func (a *account) adapt(limit Limit, sent, leaseFor int64) {
 	a.askedAt = sent
 }
 
-// alone decides without the store.
-func (a *account) alone(need demand, ask question, now int64) Verdict {
+// alone decides without the store, which either rests or did not answer this one question. Whoever is being
+// refused gets no more by a single silence; everybody else is let through.
+func (a *account) alone(need demand, ask question, now int64, resting bool) Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.borrowing = a.borrowing && ask.extra == 0
-	a.lease += ask.paid
+	if !resting && a.refusedAt > 0 && now-a.refusedAt < micro {
+		a.lease += ask.paid
+		return a.verdict(need, a.known, now, false, ByLocal)
+	}
 	used := max(need.limit.Draining(a.known, now).Used, need.limit.Draining(a.own, now).Used)
 	var granted int64
 	a.own, granted = need.limit.Take(Level{Used: used, At: now}, now, need.cost, 0)
+	if granted == 0 {
+		a.lease += ask.paid
+	}
 	return a.verdict(need, a.own, now, granted > 0, ByLocal)
+}
+
+// late takes an answer that came when the request was decided without it: what was charged for a refused request
+// lets the next one through.
+func (a *account) late(need demand, ask question, sent, now, leaseFor int64, got answer, allowed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.learn(need.limit, Level{Used: got.level.Used, At: sent}, now)
+	switch {
+	case got.granted > 0 && allowed:
+		a.borrow(got.granted-ask.cost, now+leaseFor)
+	case got.granted > 0:
+		a.borrow(got.granted, now+leaseFor)
+	}
 }
 
 // verdict tells a decision by a level.
@@ -129,6 +160,9 @@ func (a *account) verdict(need demand, level Level, now int64, allowed bool, by 
 		Remaining: min(need.limit.Remaining(level)+a.lease, need.limit.Burst), Reset: need.limit.Full(level),
 	}
 	if !allowed {
+		if by != ByLocal {
+			a.refusedAt = now
+		}
 		v.RetryAfter = need.limit.Wait(level, max(1, need.whole-a.lease))
 		v.Reset = v.RetryAfter
 	}

@@ -20,12 +20,12 @@ type answer struct {
 
 // ask asks the store and waits no longer than the bound, whatever the store's client does: a question
 // that is given up goes on by itself and is bounded by that client's own timeouts, and by the number of
-// places.
-func (q *Quotas) ask(ctx context.Context, need demand, asked question) (Level, int64, error) {
+// places. Its answer is still to come out of the channel.
+func (q *Quotas) ask(ctx context.Context, need demand, asked question) (answer, <-chan answer) {
 	select {
 	case q.asking <- struct{}{}:
 	default:
-		return Level{}, 0, errBusy
+		return answer{err: errBusy}, nil
 	}
 	answers := make(chan answer, 1)
 	detached := context.WithoutCancel(ctx)
@@ -40,16 +40,16 @@ func (q *Quotas) ask(ctx context.Context, need demand, asked question) (Level, i
 	select {
 	case got := <-answers:
 		q.metrics.took.Observe(float64(q.now()-began) / micro)
-		return got.level, got.granted, got.err
+		return got, nil
 	case <-wait.C:
 		select {
 		case got := <-answers: // it was this process that was slow
-			return got.level, got.granted, got.err
+			return got, nil
 		default:
-			return Level{}, 0, errSilent
+			return answer{err: errSilent}, answers
 		}
 	case <-ctx.Done():
-		return Level{}, 0, ctx.Err()
+		return answer{err: ctx.Err()}, answers
 	}
 }
 

@@ -26,7 +26,8 @@
 //
 // # Failure
 //
-// The store is waited for a few milliseconds. After failures in a row it is left alone for a while, and
+// The store is waited for a few milliseconds. Without an answer a request is let through under this instance's
+// own count, unless its quota was being refused just before; an answer that comes later is still reckoned with. After failures in a row it is left alone for a while, and
 // each instance counts the quota by itself: n instances let through up to n times the quota, never an unlimited
 // amount, and level 1 holds as ever.
 package quota

@@ -182,12 +182,21 @@ func (q *Quotas) secondLevel(ctx context.Context, ask Ask, now int64) Verdict {
 		return verdict
 	}
 	if !q.rest.admit(now) {
-		return a.alone(need, asked, now)
+		return a.alone(need, asked, now, true)
 	}
-	level, granted, err := q.ask(ctx, need, asked)
-	q.report(ctx, err)
-	if err != nil {
-		return a.alone(need, asked, q.now())
+	got, late := q.ask(ctx, need, asked)
+	q.report(ctx, got.err)
+	leaseFor := q.config.Lease.Microseconds()
+	if got.err == nil {
+		return a.settle(need, asked, now, q.now(), leaseFor, got.level.Used, got.granted)
 	}
-	return a.settle(need, asked, now, q.now(), q.config.Lease.Microseconds(), level.Used, granted)
+	verdict = a.alone(need, asked, q.now(), q.rest.until.Load() != 0)
+	if late != nil {
+		q.questions.Go(func() {
+			if got := <-late; got.err == nil {
+				a.late(need, asked, now, q.now(), leaseFor, got, verdict.Allowed)
+			}
+		})
+	}
+	return verdict
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,4 +336,32 @@ func TestFaultsOfTheConfigurationAreNamedTogether(t *testing.T) {
 			t.Errorf("%q is not in %v", part, err)
 		}
 	}
+}
+
+// stalling is a store that is slow now and then, as on a machine with too much to do.
+type stalling struct {
+	shared
+	asked atomic.Int64
+}
+
+func (s *stalling) Take(ctx context.Context, key Key, limit Limit, cost, extra int64) (Level, int64, error) {
+	if s.asked.Add(1)%7 == 0 {
+		time.Sleep(15 * time.Millisecond)
+	}
+	return s.shared.Take(ctx, key, limit, cost, extra)
+}
+
+func TestAnswersThatCameTooLateAreReckonedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := instances(t, 3, &stalling{})
+		load(all, asks("bronze", Reads), 100, time.Second)
+		began := time.Now()
+		allowed, _ := load(all, asks("bronze", Reads), 100, time.Minute)
+		if want := 20 * time.Since(began).Seconds(); float64(allowed) < want-3 || float64(allowed) > want+3 {
+			t.Errorf("%d passed, %.0f may", allowed, want)
+		}
+		for _, quotas := range all {
+			quotas.Close()
+		}
+	})
 }
