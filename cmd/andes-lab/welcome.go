@@ -28,25 +28,24 @@ Andes is running.
   partner API   %[1]s/docs            OpenAPI: %[1]s/openapi.json
   health        %[1]s/readyz          metrics: %[1]s/metrics
   %[2]s
-                gateway %[3]s · partner's receiver %[4]s/webhooks
 
-The partner %[5]q with a token (one hour; make run gives a new one), then three commands to try:
+The partner %[3]q with a token (one hour; make run gives a new one), then three commands to try:
 
-  export ANDES=%[1]s TOKEN=%[6]s
+  export ANDES=%[1]s TOKEN=%[4]s
 
-  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/stock?sku=%[7]s"
-  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/prices?sku=%[7]s"
+  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/stock?sku=%[5]s"
+  curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/prices?sku=%[5]s"
   curl -si -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: k1" -H 'Content-Type: application/json' \
-       -d '{"currency":"GBP","lines":[{"sku":"%[8]s","quantity":1}],"payment":{"token":"tok_visa"}}' $ANDES/v1/orders
+       -d '{"currency":"GBP","lines":[{"sku":"%[6]s","quantity":1}],"payment":{"token":"tok_visa"}}' $ANDES/v1/orders
 
-%[9]s; make stop ends it all and keeps the data.
+%[7]s; make stop ends it all and keeps the data.
 `
 
 // What is told of the systems behind, and what to do next.
 const (
-	simulated     = "simulators    ERP %s · WMS %s · OMS %s"
+	simulated     = "simulators    ERP %s · WMS %s · OMS %s\n                gateway %s · partner's receiver %s/webhooks"
 	simulatedNext = "make demo replays a day of real orders (SPEED=1500: in two minutes)"
-	tryton        = "Tryton        %s: ERP, WMS and OMS; database tryton, user admin, password admin\n  simulators    the rest:"
+	tryton        = "Tryton        %s (ERP, WMS and OMS; database tryton, user admin, password admin)\n  simulators    gateway %s · partner's receiver %s/webhooks"
 	trytonNext    = `What people do in Tryton, and what comes of it:
 
   scripts/tryton/clerk price %[1]s 5.50     # in a few seconds the price is another one
@@ -59,9 +58,9 @@ make run without ERP=tryton goes back to the simulators`
 // told gives the texts of the systems behind.
 func (c *welcomeCmd) told(sku string) (systems, next string) {
 	if c.Kind == "tryton" {
-		return fmt.Sprintf(tryton, c.ERP), fmt.Sprintf(trytonNext, sku)
+		return fmt.Sprintf(tryton, c.ERP, c.Payment, c.Receiver), fmt.Sprintf(trytonNext, sku)
 	}
-	return fmt.Sprintf(simulated, c.ERP, c.WMS, c.OMS), simulatedNext
+	return fmt.Sprintf(simulated, c.ERP, c.WMS, c.OMS, c.Payment, c.Receiver), simulatedNext
 }
 
 // Run sets the partner up, waits for the first sync, and prints what to try.
@@ -85,7 +84,7 @@ func (c *welcomeCmd) Run(ctx context.Context) error {
 		return err
 	}
 	systems, next := c.told(sku)
-	fmt.Printf(welcomeText, base, systems, c.Payment, c.Receiver, c.Partner, token, url.QueryEscape(sku), sku, next)
+	fmt.Printf(welcomeText, base, systems, c.Partner, token, url.QueryEscape(sku), sku, next)
 	return nil
 }
 

@@ -43,7 +43,7 @@ tryton_ready() (
 	body='{"id":1,"method":"common.db.login","params":["admin",{"password":"admin"},"en"]}'
 	{ exec 3<>"/dev/tcp/127.0.0.1/$(kept_port "$INSTANCE/ports" tryton)"; } 2>/dev/null || exit 1
 	printf 'POST /%s/ HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' $TRYTON_DATABASE ${#body} "$body" >&3
-	IFS= read -r -t $TRYTON_START_SECONDS line <&3 && [[ $line == HTTP/1.*\ 200* ]]
+	timeout $TRYTON_START_SECONDS cat <&3 | grep -q '"result":'
 )
 
 # tryton_settings PORT FOLDER: the password of PostgreSQL is in it.
@@ -75,13 +75,14 @@ tryton_psql() {
 
 tryton_has() { tryton_psql postgres -c "SELECT 1 FROM pg_database WHERE datname = '$1'" | grep -q 1; }
 
-# tryton_restore: the template, once; half a one is never taken for it.
+# tryton_restore: the template, once; half a one, or one of an older dump, is never taken for it.
 tryton_restore() {
-	local dump=$ROOT/scripts/tryton/template.sql.gz made=${TRYTON_TEMPLATE}_new
-	! tryton_has $TRYTON_TEMPLATE || return 0
-	tryton_psql postgres -c "DROP DATABASE IF EXISTS $made" -c "CREATE DATABASE $made TEMPLATE template0"
+	local dump=$ROOT/scripts/tryton/template.sql.gz made=${TRYTON_TEMPLATE}_new sum
+	sum=$(cksum <"$dump")
+	[ "$(tryton_psql postgres -c "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = '$TRYTON_TEMPLATE'")" != "$sum" ] || return 0
+	tryton_psql postgres -c "DROP DATABASE IF EXISTS $TRYTON_TEMPLATE" -c "DROP DATABASE IF EXISTS $made" -c "CREATE DATABASE $made TEMPLATE template0"
 	gunzip -c "$dump" | tryton_psql $made -1 -o /dev/null -f - || die "restoring $dump failed"
-	tryton_psql postgres -c "ALTER DATABASE $made RENAME TO $TRYTON_TEMPLATE"
+	tryton_psql postgres -c "ALTER DATABASE $made RENAME TO $TRYTON_TEMPLATE" -c "COMMENT ON DATABASE $TRYTON_TEMPLATE IS '$sum'"
 }
 
 tryton_copy() { tryton_has "$1" || tryton_psql postgres -c "CREATE DATABASE $1 TEMPLATE $TRYTON_TEMPLATE"; }
