@@ -17,9 +17,6 @@ type cause struct {
 	due          time.Time // when to look at it again: at once, for a DLQ
 }
 
-// deadLetters is a parker whose records all end in DLQs.
-type deadLetters = parker
-
 // park writes the record to the consumer's DLQ and returns when the broker has acknowledged it.
 func (p *parker) park(ctx context.Context, record *sarama.ConsumerMessage, why cause) error {
 	text := why.err.Error()

@@ -64,7 +64,7 @@ func NewDeadLetterLog(ctx context.Context, config DeadLetterLogConfig) (*DeadLet
 	}
 	reader := &StateReader{
 		config: StateReaderConfig{Cluster: config.Cluster, Names: config.Names, FetchBytes: letterFetchBytes, Patience: config.Patience},
-		client: client, dead: &deadLetters{},
+		client: client, dead: &parker{},
 	}
 	return &DeadLetterLog{config: config, reader: reader, admin: admin}, nil
 }

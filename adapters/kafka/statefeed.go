@@ -63,7 +63,7 @@ func (f StateFeed) Run(ctx context.Context, handle func(ctx context.Context, bat
 	if err != nil {
 		return err
 	}
-	dead := &deadLetters{cluster: f.Cluster, topics: f.Names, maxRecordBytes: f.MaxRecordBytes}
+	dead := &parker{cluster: f.Cluster, topics: f.Names, maxRecordBytes: f.MaxRecordBytes}
 	defer dead.close()
 	feeder := &feeder{feed: f, handle: handle, dead: dead, metrics: metrics.of(f.Group)}
 	member{f.Cluster, f.Names.Group(f.Group), f.Topics, sarama.NewBalanceStrategySticky(), feeder, f.Logger}.run(ctx)
@@ -81,7 +81,7 @@ type fed struct {
 type feeder struct {
 	feed    StateFeed
 	handle  func(context.Context, []eventstore.StateRecord) error
-	dead    *deadLetters
+	dead    *parker
 	metrics consumerCounters
 	merged  chan fed
 	done    chan struct{}

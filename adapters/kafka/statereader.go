@@ -18,7 +18,7 @@ import (
 type StateReader struct {
 	config StateReaderConfig
 	client sarama.Client
-	dead   *deadLetters
+	dead   *parker
 }
 
 // StateReaderConfig says what is read. Group names the DLQ for what is no state: that of the projector,
@@ -61,7 +61,7 @@ func NewStateReader(ctx context.Context, config StateReaderConfig) (*StateReader
 		_ = client.Close()
 		return nil, err
 	}
-	dead := &deadLetters{cluster: config.Cluster, topics: config.Names, maxRecordBytes: config.MaxRecordBytes}
+	dead := &parker{cluster: config.Cluster, topics: config.Names, maxRecordBytes: config.MaxRecordBytes}
 	return &StateReader{config: config, client: client, dead: dead}, nil
 }
 
