@@ -3,6 +3,8 @@ package deadletters
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"andes/eventstore"
@@ -93,13 +95,45 @@ func (s *Service) corrected(ctx context.Context, c Correction) (*Letter, []byte,
 		return nil, nil, eventstore.Refuse(CodePayloadInvalid, "the payload holds %s where nothing can be restored", eventstore.Redacted)
 	}
 	record, err := s.Log.Event(letter, value)
+	var event any
 	if err == nil {
-		_, err = s.Registry.Decode(record)
+		event, err = s.Registry.Decode(record)
+	}
+	if err == nil {
+		err = sameEvent(letter, document.(map[string]any), event)
 	}
 	if err != nil {
 		return nil, nil, eventstore.Refuse(CodePayloadInvalid, "the payload is no %s: %v", letter.EventType, err)
 	}
 	return letter, value, nil
+}
+
+// sameEvent tells a corrected event from another document. A decoder forgives what it does not know and fills
+// in what is missing; an operator who pastes the wrong thing must hear of it.
+func sameEvent(letter *Letter, corrected map[string]any, event any) error {
+	known := map[string]any{}
+	if text, err := json.Marshal(event); err != nil {
+		return err
+	} else if err := json.Unmarshal(text, &known); err != nil {
+		return err
+	}
+	original, _ := parse(letter.Value)
+	before, _ := original.(map[string]any)
+	for name, value := range corrected {
+		_, declared := known[name]
+		if _, had := before[name]; !declared && !had {
+			return fmt.Errorf("it has no member %q", name)
+		}
+		if id, was := before[name].(string); was && id == string(letter.Key) && value != id {
+			return fmt.Errorf("its %q says which stream it is of and can't change", name)
+		}
+	}
+	for name, value := range before {
+		if _, kept := corrected[name]; !kept && value == string(letter.Key) {
+			return fmt.Errorf("its %q, which says which stream it is of, is missing", name)
+		}
+	}
+	return nil
 }
 
 // first refuses a letter that has an earlier outstanding one before it: it would be parked behind that.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -78,7 +79,7 @@ func (s *Service) queue(ctx context.Context, name string) (Queue, error) {
 		q.Errors = append(q.Errors, key)
 	}
 	slices.SortFunc(q.Errors, func(a, b ErrorCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), cmp.Compare(a.Type, b.Type))
+		return cmp.Or(behindLast(a, b), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), cmp.Compare(a.Type, b.Type))
 	})
 	q.Errors = q.Errors[:min(len(q.Errors), statsErrors)]
 	now := s.Now()
@@ -123,11 +124,25 @@ func (s *Service) sample(ctx context.Context, b Bounds, q *Queue, counts map[Err
 	})
 }
 
+// behindLast: what only waits for another letter is no cause.
+func behindLast(a, b ErrorCount) int {
+	switch {
+	case a.Class == b.Class || a.Class != Behind && b.Class != Behind:
+		return 0
+	case a.Class == Behind:
+		return 1
+	}
+	return -1
+}
+
+// anyID is what makes equal errors of several orders differ.
+var anyID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
 func errorOf(l *Letter) ErrorCount {
 	if l.Foreign != "" {
 		return ErrorCount{Error: l.Foreign}
 	}
-	text := l.Error
+	text := anyID.ReplaceAllString(l.Error, "…")
 	if len(text) > statsText {
 		text = text[:statsText]
 	}

@@ -93,6 +93,9 @@ func New(cfg Config) (*Adapter, error) {
 	return &Adapter{cfg: cfg}, errors.Join(faults...)
 }
 
+// errForeign is the failure of a command that names another order than the one that it is of.
+var errForeign = eventstore.MarkPermanent(errors.New("oms: the command is not about its own order"))
+
 // Handle carries out a command to the OMS.
 func (a *Adapter) Handle(ctx context.Context, record eventstore.Record) error {
 	event, err := a.cfg.Registry.Decode(record)
@@ -101,8 +104,14 @@ func (a *Adapter) Handle(ctx context.Context, record eventstore.Record) error {
 	}
 	switch wanted := event.(type) {
 	case order.RegistrationRequested:
+		if wanted.OrderID != record.Stream.Key {
+			return errForeign
+		}
 		return a.carryOut(ctx, record, wanted)
 	case order.CancellationWasRequested:
+		if wanted.OrderID != record.Stream.Key {
+			return errForeign
+		}
 		return a.withdraw(ctx, record, wanted)
 	}
 	return eventstore.MarkPermanent(fmt.Errorf("oms: %s is no command to the OMS", record.Type))

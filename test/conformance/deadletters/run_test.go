@@ -265,7 +265,7 @@ func edits(t *testing.T, w *world) {
 		t.Error("without a reason")
 	}
 	correction.Reason = "wrong number of lines"
-	for _, payload := range []string{`{"lines":"seven"}`, `{"lines":7`, `not json`, `[1]`, `{"lines":1,"other":"--data_redacted--"}`} {
+	for _, payload := range []string{`{"lines":"seven"}`, `{"lines":7`, `not json`, `[1]`, `{"lines":1,"other":"--data_redacted--"}`, `{"kind":"event","json":{"lines":7}}`} {
 		wrong := correction
 		wrong.Payload = []byte(payload)
 		_, err := w.desk.Edit(t.Context(), wrong)
