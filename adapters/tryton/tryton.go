@@ -27,7 +27,7 @@ import (
 
 // Bounds of what is read.
 const (
-	DefaultPageSize     = 200 // Tryton answers that in a fifth of a second
+	DefaultPageSize     = 100 // Tryton takes a quarter of a second to price as many
 	DefaultCompareEvery = 10 * time.Minute
 	DefaultOverlap      = 5 * time.Second
 
