@@ -86,9 +86,10 @@ func (c *chain) settle(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
+// observeLateness takes how late a retry is. What an operator sent back was due long before.
 func (c *chain) observeLateness(delivery *Delivery) {
-	if late := time.Since(delivery.due); delivery.parked.class == classTransient && !delivery.due.IsZero() {
-		c.counters.late.Observe(max(0, late.Seconds()))
+	if delivery.parked.class == classTransient && !delivery.due.IsZero() && delivery.Message.Topic != c.ladder.replay {
+		c.counters.late.Observe(max(0, time.Since(delivery.due).Seconds()))
 	}
 }
 
