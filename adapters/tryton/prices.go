@@ -76,20 +76,22 @@ func (c *Catalogue) prices(ctx context.Context, codes []string) (told, error) {
 		return told{}, err
 	}
 	said := told{items: map[string][]polling.Item{}}
-	var ids []int64
+	ids := map[int64][]int64{} // by unit
 	for code, same := range found {
 		if a := sold(same); a.id != 0 {
-			ids = append(ids, a.id)
+			ids[a.unitID] = append(ids[a.unitID], a.id)
 			c.tell(&said, known, price.Report{List: c.PriceList, SKU: code, Amount: plain(a.listPrice), Currency: company.currency, At: a.changed})
 		}
 	}
 	for _, list := range lists {
-		computed, err := c.computed(ctx, company, list, ids)
-		if err != nil {
-			return told{}, err
-		}
-		for code, amount := range computed {
-			c.tell(&said, known, price.Report{List: list.Name, SKU: code, Amount: rounded(amount, company.currency), Currency: company.currency, At: c.now()})
+		for unit, ids := range ids {
+			computed, err := c.computed(ctx, company, list, unit, ids)
+			if err != nil {
+				return told{}, err
+			}
+			for code, amount := range computed {
+				c.tell(&said, known, price.Report{List: list.Name, SKU: code, Amount: rounded(amount, company.currency), Currency: company.currency, At: c.now()})
+			}
 		}
 	}
 	for key, state := range known {
@@ -142,16 +144,14 @@ func (c *Catalogue) remove(said *told, key, code string, state price.State) {
 	said.items[code] = append(said.items[code], polling.Item{ID: key, Version: report.SourceVersion, Command: report, Meta: byERP})
 }
 
-// computed is what a price list makes of products, for one unit.
-func (c *Catalogue) computed(ctx context.Context, company company, list priceList, ids []int64) (map[string]decimal, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
+// computed is what a price list makes of products, for one of the unit that their stock is counted in. Without
+// being told a unit, Tryton takes the one that they are sold in.
+func (c *Catalogue) computed(ctx context.Context, company company, list priceList, unit int64, ids []int64) (map[string]decimal, error) {
 	var found []struct {
 		Code   string  `json:"code"`
 		Amount decimal `json:"sale_price_uom"`
 	}
-	with := company.all().with("price_list", list.ID).with("quantity", 1)
+	with := company.all().with("price_list", list.ID).with("quantity", 1).with("uom", unit)
 	if err := c.Client.call(ctx, reading, "model.product.product.read", &found, ids, []string{"code", "sale_price_uom"}, with); err != nil {
 		return nil, fmt.Errorf("price list %s: %w", list.Name, err)
 	}

@@ -23,6 +23,7 @@ type article struct {
 	code        string
 	name        string
 	description string
+	unitID      int64 // what its quantities and prices are of
 	unit        string
 	category    string
 	sold        bool // it is active and salable
@@ -48,7 +49,7 @@ func articleOf(f fields) (article, error) {
 		"id": &a.id, "code": &code, "active": &active, "create_date": &created, "write_date": &written,
 		"description": &description, "list_price": &a.listPrice,
 		"template.name": &name, "template.active": &templateActive, "template.salable": &salable, "template.write_date": &templateWritten,
-		"template.default_uom.symbol": &unit, "template.categories.": &categories,
+		"template.default_uom.id": &a.unitID, "template.default_uom.symbol": &unit, "template.categories.": &categories,
 	})
 	a.code, a.name, a.description, a.unit = text(code), text(name), text(description), text(unit)
 	a.sold = active && templateActive && salable

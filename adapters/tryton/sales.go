@@ -202,7 +202,7 @@ func (s *Sales) values(ctx context.Context, company company, request order.Regis
 type offer struct {
 	ID   int64  `json:"id"`
 	Code string `json:"code"`
-	Unit *int64 `json:"sale_uom"`
+	Unit *int64 `json:"default_uom"` // what prices and stock are of; it may be sold in another one
 }
 
 func (s *Sales) lines(ctx context.Context, company company, ordered []order.Line) ([]map[string]any, error) {
@@ -213,7 +213,7 @@ func (s *Sales) lines(ctx context.Context, company company, ordered []order.Line
 	var found []offer
 	err := s.Client.call(ctx, reading, "model.product.product.search_read", &found,
 		domain{term("code", "in", codes), term("active", "=", true), term("salable", "=", true)}, 0, maxSameCode*len(codes), [][]string{{"id", "ASC"}},
-		[]string{"code", "sale_uom"}, company.settings())
+		[]string{"code", "default_uom"}, company.settings())
 	if err != nil {
 		return nil, err
 	}

@@ -195,3 +195,27 @@ func TestWhatIsNotSetUpIsNoFaultOfTheOrder(t *testing.T) {
 		t.Errorf("%q, %v", number, err)
 	}
 }
+
+func TestWhatIsSoldByTheDozenIsCountedAndPricedByThePiece(t *testing.T) {
+	b := open(t)
+	values := b.newProduct("EGG")
+	unit := b.tryton.Find("product.uom", "symbol", "u")
+	var units []struct {
+		Category int64 `json:"category"`
+	}
+	b.tryton.Call(&units, "model.product.uom.read", []int64{unit}, []string{"category"})
+	values["sale_uom"] = b.tryton.Create("product.uom", map[string]any{
+		"name": "Dozen", "symbol": "dz", "category": units[0].Category, "factor": 12.0, "rate": 0.083333333333, "rounding": 1.0, "digits": 0,
+	})
+	b.tryton.Create("product.template", values)
+	b.move("EGG", 24, "supplier")
+	b.poll(b.erp.Products, b.erp.Prices, b.wms.Stock)
+	b.want("the list price", b.price("retail", "EGG"), "30.00 GBP")
+	b.want("the price list's", b.price("trade", "EGG"), "27.00 GBP")
+	if got := b.level("EGG").OnHand; got != 24 {
+		t.Errorf("%d eggs", got)
+	}
+	b.handle(b.order("order-1", "EGG", 5))
+	b.want("the sale", b.sale("order-1").State, "processing")
+	b.want("its amount", b.sale("order-1").Amount.Decimal, "150.00")
+}
