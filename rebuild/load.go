@@ -96,7 +96,7 @@ func (l *loader) take(ctx context.Context, i int, batch Batch) error {
 
 const (
 	// maxApplied bounds what is written in one go, so that Redis answers readers in between.
-	maxApplied = 200
+	maxApplied = 100
 
 	applyPauseMin = 50 * time.Millisecond
 	applyPauseMax = time.Second

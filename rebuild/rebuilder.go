@@ -38,7 +38,7 @@ type Config struct {
 // DefaultConfig has the defaults of all bounds.
 func DefaultConfig() Config {
 	return Config{
-		ReportEvery: time.Second, Parallel: 6, SaveEvery: 2 * time.Second, CopyPatience: 30 * time.Second,
+		ReportEvery: time.Second, Parallel: 2, SaveEvery: 2 * time.Second, CopyPatience: 30 * time.Second,
 		Close: 1000, MaxMended: 1000, Patience: 10 * time.Second,
 	}
 }

@@ -113,8 +113,8 @@ const (
 	comparers = 2
 	// maxSuspects bounds what waits to be read again.
 	maxSuspects = 5000
-	// maxAsked bounds one question to Redis and PostgreSQL.
-	maxAsked = 500
+	// maxAsked bounds one question to Redis and PostgreSQL, so that others are answered in between.
+	maxAsked = 250
 )
 
 func (c *comparison) run(ctx context.Context) error {
@@ -149,8 +149,10 @@ func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) 
 	for range comparers {
 		workers.Go(func() {
 			for batch := range batches {
-				if err := c.compare(comparing, batch); err != nil {
-					stop(err)
+				for few := range slices.Chunk(batch, maxAsked) {
+					if err := c.compare(comparing, few); err != nil {
+						stop(err)
+					}
 				}
 			}
 		})

@@ -15,8 +15,8 @@ import (
 // Lists of keys are read and dropped in bounded steps, so that the server answers others in between.
 const (
 	// keysPerScan is how many keys a server looks at in one step.
-	keysPerScan    = 1000
-	maxKeysPerDrop = 500
+	keysPerScan    = 500
+	maxKeysPerDrop = 250
 	// sampledKeys are looked at to estimate how many keys there are of each kind.
 	sampledKeys = 20_000
 )

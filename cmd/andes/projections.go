@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"andes/adapters/kafka"
@@ -134,6 +135,9 @@ func (a awaySource) Read(context.Context, rebuild.Part, func(context.Context, re
 	return a.err
 }
 
+// background is by how much a rebuild steps back behind whoever serves on the same machine.
+const background = 15
+
 // projectionsRebuild builds a generation.
 type projectionsRebuild struct {
 	Models  []string `arg:"" optional:"" help:"Read models: stock, price, product, source; all by default."`
@@ -156,6 +160,8 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 		}
 		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, reasoned: c.reasoned, output: c.output}.Run(ctx, s, logger)
 	}
+	// A courtesy: where it is not allowed, nothing is lost.
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, background)
 	show := newShower(os.Stderr)
 	w, err := openWorkshop(ctx, s, logger, workshopNeeds{adjust: func(config *rebuild.Config) {
 		config.Report, config.Found = show.progress, show.broken
