@@ -43,6 +43,7 @@ type account struct {
 type demand struct {
 	key         Key
 	limit       Limit
+	policy      string
 	cost, whole int64 // now, and with what the same request was charged before
 }
 
@@ -156,7 +157,7 @@ func (a *account) late(need demand, ask question, sent, now, leaseFor int64, got
 func (a *account) verdict(need demand, level Level, now int64, allowed bool, by Decider) Verdict {
 	level = need.limit.Draining(level, now)
 	v := Verdict{
-		Allowed: allowed, By: by, Group: need.key.Group, Limit: need.limit,
+		Allowed: allowed, By: by, Group: need.key.Group, Limit: need.limit, policy: need.policy,
 		Remaining: min(need.limit.Remaining(level)+a.lease, need.limit.Burst), Reset: need.limit.Full(level),
 	}
 	if !allowed {

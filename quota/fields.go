@@ -14,6 +14,8 @@ type Verdict struct {
 	Remaining  int64
 	Reset      time.Duration // until more is there: after a refusal RetryAfter, else until the whole burst is
 	RetryAfter time.Duration // of a refusal
+
+	policy string // made once for each tier
 }
 
 // Decider is which level decided.
@@ -31,25 +33,32 @@ const (
 
 // Policy is the field RateLimit-Policy: "reads";q=20;w=1.
 func (v Verdict) Policy() string {
-	b := v.named()
+	if v.policy != "" {
+		return v.policy
+	}
+	return policyOf(v.Group, v.Limit)
+}
+
+func policyOf(group Group, limit Limit) string {
+	b := named(group)
 	b = append(b, ";q="...)
-	b = strconv.AppendInt(b, v.Limit.Burst, 10)
+	b = strconv.AppendInt(b, limit.Burst, 10)
 	b = append(b, ";w="...)
-	return string(strconv.AppendInt(b, v.Limit.Burst/v.Limit.PerSecond, 10))
+	return string(strconv.AppendInt(b, limit.Burst/limit.PerSecond, 10))
 }
 
 // State is the field RateLimit: "reads";r=19;t=1.
 func (v Verdict) State() string {
-	b := v.named()
+	b := named(v.Group)
 	b = append(b, ";r="...)
 	b = strconv.AppendInt(b, v.Remaining, 10)
 	b = append(b, ";t="...)
 	return string(strconv.AppendInt(b, Seconds(v.Reset), 10))
 }
 
-func (v Verdict) named() []byte {
+func named(group Group) []byte {
 	b := append(make([]byte, 0, 40), '"')
-	b = append(b, v.Group...)
+	b = append(b, group...)
 	return append(b, '"')
 }
 

@@ -172,10 +172,11 @@ func (q *Quotas) firstLevel(ask Ask, now int64) (Verdict, bool) {
 
 // secondLevel is the partner's quota.
 func (q *Quotas) secondLevel(ctx context.Context, ask Ask, now int64) Verdict {
-	limit := (*q.tiers.Load()).Of(ask.Tier).Of(ask.Key.Group)
+	tier := q.tiers.Load().Of(ask.Tier)
+	limit := tier.Of(ask.Key.Group)
 	// What costs more than the burst would never pass: a whole burst is enough for it.
 	whole := min(ask.Cost+ask.Charged, limit.Burst)
-	need := demand{key: ask.Key, limit: limit, cost: max(0, whole-ask.Charged), whole: whole}
+	need := demand{key: ask.Key, limit: limit, policy: tier.policies[ask.Key.Group.index()], cost: max(0, whole-ask.Charged), whole: whole}
 	a := q.accounts.get(ask.Key, now)
 	verdict, asked, decided := a.decide(need, now)
 	if decided {

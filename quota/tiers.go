@@ -22,16 +22,21 @@ var Groups = []Group{Reads, Orders}
 
 // Tier is what its partners may ask for.
 type Tier struct {
-	Name   string
-	limits [2]Limit // by the order of Groups
+	Name     string
+	limits   [2]Limit // by the order of Groups
+	policies [2]string
+}
+
+func (g Group) index() int {
+	if g == Orders {
+		return 1
+	}
+	return 0
 }
 
 // Of gives the limit of a group.
 func (t *Tier) Of(group Group) Limit {
-	if group == Orders {
-		return t.limits[1]
-	}
-	return t.limits[0]
+	return t.limits[group.index()]
 }
 
 // Tiers are all tiers, the smallest first. They are never changed: new ones take their place.
@@ -89,6 +94,7 @@ func parseTier(row string, burstSeconds int64) (Tier, error) {
 			return Tier{}, fmt.Errorf("quota: the rate %q of %s is not a whole number of 1..%d", text, name, maxPerSecond)
 		}
 		tier.limits[i] = Limit{PerSecond: rate, Burst: rate * burstSeconds}
+		tier.policies[i] = policyOf(Groups[i], tier.limits[i])
 	}
 	return tier, nil
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,6 +20,9 @@ const (
 	olderRemainingHeader = "X-RateLimit-Remaining"
 	olderResetHeader     = "X-RateLimit-Reset"
 )
+
+// The same, as http.Header has them: every answer of a read sets these two.
+var policyKey, stateKey = http.CanonicalHeaderKey(policyHeader), http.CanonicalHeaderKey(stateHeader)
 
 // skusPerCost is how many SKUs one unit of the quota of reads buys. Up to that number a request costs the
 // same however it is asked, so nobody has a reason to ask for single SKUs. Beyond, a request costs what the same
@@ -78,8 +82,8 @@ func (c *call) decide(ask quota.Ask) error {
 func (c *call) tell(verdict quota.Verdict) {
 	header := c.Header()
 	if verdict.Limit.PerSecond > 0 {
-		header.Set(policyHeader, verdict.Policy())
-		header.Set(stateHeader, verdict.State())
+		values := []string{verdict.Policy(), verdict.State()}
+		header[policyKey], header[stateKey] = values[:1:1], values[1:]
 		if c.api.OlderRateFields {
 			header.Set(olderLimitHeader, strconv.FormatInt(verdict.Limit.Burst, 10))
 			header.Set(olderRemainingHeader, strconv.FormatInt(verdict.Remaining, 10))
