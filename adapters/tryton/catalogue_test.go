@@ -1,9 +1,13 @@
 package tryton_test
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"andes/commands/source"
+	"andes/test/legacytest"
 	"andes/test/trytontest"
 )
 
@@ -160,6 +164,47 @@ func TestAPriceListChangesAllPricesAtOnce(t *testing.T) {
 		t.Errorf("prices of a list that is not used any more: %s", got)
 	}
 	b.want("the mug", b.price("trade", "MUG-RED"), "4.46 GBP")
+}
+
+// refusing is a transport that answers one call with a status that says nothing.
+type refusing struct {
+	calls atomic.Int64
+	which int64
+}
+
+func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if r.calls.Add(1) == r.which {
+		return &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody}, nil
+	}
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+func TestAFirstReadingThatIsBrokenOffGoesOn(t *testing.T) {
+	b := open(t)
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	b.transport = &refusing{which: 10} // login, company twice, the ends of three streams, what the last row is about, five products; then it is refused
+	b.client = b.clientOf(trytontest.Password)
+	b.openERP()
+	if _, err := b.erp.Products.Poll(t.Context()); err == nil {
+		t.Fatal("the reading was not broken off")
+	}
+	read := len(b.Events("product.described"))
+	if read == 0 || read == 12 {
+		t.Fatalf("%d products were read", read)
+	}
+	first := legacytest.StateOf(b.Bench, source.Aggregate, source.ERPProducts)
+	if first.Cursor != "" || !first.SyncedAt.IsZero() {
+		t.Errorf("it counts as read: %+v", first)
+	}
+	b.tryton.Write("product.template", b.template("MUG-RED"), map[string]any{"name": "Mug, meanwhile"}) // it was read
+	b.poll(b.erp.Products)
+	b.want("the mug", b.product("MUG-RED").Name, "Mug, meanwhile")
+	if n := len(b.Events("product.described")); n != 13 {
+		t.Errorf("%d descriptions of 12 products, of which one changed", n)
+	}
+	if kept := legacytest.StateOf(b.Bench, source.Aggregate, source.ERPProducts); kept.Cursor == "" || kept.SyncedAt.IsZero() {
+		t.Errorf("it does not count as read: %+v", kept)
+	}
 }
 
 func TestACatalogueThatIsGoneRemovesNothing(t *testing.T) {

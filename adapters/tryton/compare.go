@@ -17,7 +17,8 @@ import (
 // urgent is gone through at once. It is kept in memory: after a start one begins.
 //
 // A feed without a cursor is not read from its beginning, which may be years ago. The cursor is put where the
-// feed ends, then a round reads what there is; only once that is over the cursor is kept.
+// feed ends, then a round reads what there is; only once that is over the cursor is kept. If it is broken off
+// the next poll goes on with it, and with what changed since that end.
 type comparing struct {
 	changes polling.Source
 	round   *round
@@ -25,11 +26,14 @@ type comparing struct {
 
 // Open implements polling.Source.
 func (c comparing) Open(cursor string) (polling.Pass, error) {
-	pass, err := c.changes.Open(cursor)
 	first := cursor == ""
-	if first {
+	if first && c.round.going() {
+		cursor = c.round.from
+	}
+	if cursor == "" {
 		c.round.restart()
 	}
+	pass, err := c.changes.Open(cursor)
 	return &comparingPass{Pass: pass, round: c.round, first: first}, err
 }
 
@@ -55,6 +59,9 @@ func (p *comparingPass) Next(ctx context.Context) ([]polling.Item, bool, error) 
 		items, more, err := p.Pass.Next(ctx)
 		p.changed = !more
 		return items, err == nil && (more || p.round.due()), err
+	}
+	if p.first && !p.comparing {
+		p.round.from = p.Pass.Cursor()
 	}
 	p.comparing = true
 	return p.round.next(ctx)
@@ -85,6 +92,7 @@ type round struct {
 	seen   map[string]struct{}
 	last   string // sign
 	urgent bool
+	from   string // cursor of the changes since the first round began; "": it is not the first
 }
 
 // maxSeen bounds what a round remembers, and so how much it can compare.
@@ -125,7 +133,7 @@ func (r *round) next(ctx context.Context) ([]polling.Item, bool, error) {
 	}
 	gone, err := r.gone(ctx, r.seen)
 	if err == nil || errors.Is(err, errTooManyGone) { // another look would see the same
-		r.ended, r.seen, r.urgent = r.begun, nil, false
+		r.ended, r.seen, r.urgent, r.from = r.begun, nil, false, ""
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("compare: %w", err)
