@@ -30,7 +30,7 @@ type Consumer struct {
 	// Ready blocks while the consumer must not work, because of an open breaker, say; nil: it always may.
 	// Meanwhile no try is used up and nothing is parked. It returns when ctx is done.
 	Ready func(ctx context.Context) error
-	// Lanes is how many keys of a partition are worked on at the same time; 0: 32.
+	// Lanes is how many keys of a partition are worked on at the same time; 0: 64.
 	Lanes int
 }
 

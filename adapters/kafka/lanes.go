@@ -16,7 +16,7 @@ import (
 type LaneConfig struct {
 	Cluster Cluster
 	Group   string // the consumer group's full name
-	Lanes   int    // per partition: 32
+	Lanes   int    // per partition: 64
 	// InFlight bounds the records of a partition that are read and not finished (1024): those being
 	// handled and those that wait behind them in their lanes. Held bounds them for a topic whose records
 	// wait until they are due (4096), and InFlightBytes for any (16 MB).
@@ -43,7 +43,7 @@ type LaneConfig struct {
 }
 
 func (c LaneConfig) withDefaults() LaneConfig {
-	setDefault(&c.Lanes, 32)
+	setDefault(&c.Lanes, 64)
 	setDefault(&c.InFlight, 1024)
 	setDefault(&c.Held, 4096)
 	setDefault(&c.InFlightBytes, 16<<20)
