@@ -123,7 +123,7 @@ func (l *loader) applyPatiently(ctx context.Context, entries []projections.Entry
 			return err
 		}
 		if l.config.Now().Sub(began) > l.config.CopyPatience {
-			return fmt.Errorf("Redis took nothing for %s: %w", l.config.CopyPatience, err)
+			return fmt.Errorf("nothing could be written to Redis for %s: %w", l.config.CopyPatience, err)
 		}
 		if err := pause(ctx, wait); err != nil {
 			return err

@@ -81,7 +81,7 @@ var (
 	ErrSourceLost = errors.New("the source is lost")
 	// ErrFull: Redis has no memory left. The run's generation is dropped, so that the serving one can be
 	// written again.
-	ErrFull = errors.New("Redis is full: free memory or raise maxmemory, then rebuild again")
+	ErrFull = errors.New("no room is left in Redis: free memory or raise maxmemory, then rebuild again")
 	// ErrBusy: another instance is at work.
 	ErrBusy = errors.New("another rebuild, rollback or repair is at work")
 	// ErrUnfinished: a run of other read models or from another source has not ended.

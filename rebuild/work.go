@@ -146,7 +146,7 @@ func (w *work) switchOver(ctx context.Context) error {
 		}
 		for _, model := range w.run.Models {
 			if !named.Of(model).Names(w.run.Generation) {
-				return fmt.Errorf("Redis has lost generation %s", w.run.Generation)
+				return fmt.Errorf("generation %s is gone from Redis", w.run.Generation)
 			}
 		}
 		switched := named.With(w.config.Set.Names(), w.run.Models, func(l projections.Lineage) projections.Lineage {

@@ -183,7 +183,7 @@ func TestALostRedisPausesTheRun(t *testing.T) {
 	done := w.begun(t.Context(), rebuild.Request{Rate: 2000})
 	w.loaded(500)
 	w.server.Kill()
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "Redis took nothing") {
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing could be written to Redis") {
 		t.Errorf("the run ends with %v", err)
 	}
 	w.server.Start() // empty
