@@ -123,3 +123,46 @@ func (b *bench) ship(ids ...int64) {
 		b.tryton.Call(nil, "model.stock.shipment.out."+method, ids)
 	}
 }
+
+func TestAnOrderThatIsShippedInPartsLeavesWithTheLast(t *testing.T) {
+	b := open(t)
+	b.poll(b.erp.Products, b.erp.Prices, b.wms.Stock, b.wms.Shipments)
+	if err := b.oms.Handle(t.Context(), b.order("order-1", "MUG-RED", 5)); err != nil {
+		t.Fatal(err)
+	}
+	first := b.sale("order-1").Shipments[0]
+	var shipments []struct {
+		Moves []int64 `json:"outgoing_moves"`
+	}
+	b.tryton.Call(&shipments, "model.stock.shipment.out.read", []int64{first}, []string{"outgoing_moves"})
+	b.tryton.Write("stock.move", shipments[0].Moves[0], map[string]any{"quantity": 2})
+	b.tryton.Call(nil, "model.stock.shipment.out.wait", []int64{first})
+	b.ship(first)
+	b.poll(b.wms.Shipments, b.wms.Stock)
+	b.want("the order", string(b.Order("order-1").Status), string(order.Confirmed))
+
+	rest := b.sale("order-1").Shipments
+	if len(rest) != 2 {
+		t.Fatalf("the shipments are %v", rest)
+	}
+	b.ship(rest[0] + rest[1] - first)
+	b.poll(b.wms.Shipments, b.wms.Stock)
+	b.want("the order", string(b.Order("order-1").Status), string(order.Delivered))
+	if got := b.level("MUG-RED"); got.OnHand != 145 || got.Net() != 145 {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
+func TestSalesOfOthersAreLeftAlone(t *testing.T) {
+	b := open(t)
+	b.poll(b.erp.Products, b.erp.Prices, b.wms.Stock, b.wms.Shipments)
+	id := b.quotation("PO 4711", "CLOCK")
+	for _, method := range []string{"quote", "confirm"} {
+		b.tryton.Call(nil, "model.sale.sale."+method, []int64{id})
+	}
+	b.ship(b.sale("PO 4711").Shipments...)
+	b.poll(b.wms.Shipments, b.wms.Stock)
+	if got := b.level("CLOCK").OnHand; got != 247 || len(b.rejects) > 0 {
+		t.Errorf("%d clocks, rejected: %v", got, b.rejects)
+	}
+}
