@@ -46,6 +46,8 @@ type bench struct {
 // Two cores are shared with Tryton and with other tests.
 const patience = 30 * time.Second
 
+// open is for one test at a time: Tryton's server fails now and then while it loads the modules for a new
+// database and works on another one.
 func open(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{Bench: legacytest.New(t), tryton: trytontest.Open(t), rejects: map[string]eventstore.Code{}}

@@ -3,6 +3,7 @@ package tryton
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,8 +21,8 @@ import (
 // Tryton makes a second sale of a second create with the same reference. So orders are registered one by one
 // for each reference, a sale is looked for before, and again after it was created: of two that another process
 // made at the same time the one goes on that has come further, or else the older one; the other is cancelled.
-// A sale that was left half way is taken on from where it is. When it goes from confirmed to processing, which
-// makes its shipments, is set in Tryton.
+// A sale that was left half way is taken on from where it is. Whether it waits before processing, which makes
+// its shipments, is set in Tryton.
 type Sales struct {
 	Client    *Client
 	Warehouse string           // code of the one that ships; empty: the first one
@@ -106,21 +107,58 @@ func (s *Sales) goOn(ctx context.Context, company company, orderID string) (stri
 			return "", fmt.Errorf("the second sale of the order: %w", err)
 		}
 	}
-	if first.State != draft && first.State != quotation {
-		return first.name(), nil
-	}
-	for _, method := range []string{"quote", "confirm"} { // each passes over what is beyond it
-		if err := s.button(ctx, company, "model.sale.sale."+method, first.ID); err != nil {
+	for range progress {
+		methods, err := s.next(ctx, company, first)
+		if err != nil {
 			return "", err
 		}
+		if len(methods) == 0 {
+			return first.name(), nil
+		}
+		for _, method := range methods {
+			if err := s.button(ctx, company, "model.sale.sale."+method, first.ID); err != nil {
+				return "", err
+			}
+		}
+		if found, err = s.lookUp(ctx, company, orderID); err != nil {
+			return "", err
+		}
+		if len(found) == 0 || found[0].ID != first.ID {
+			break
+		}
+		first = found[0]
 	}
-	if found, err = s.lookUp(ctx, company, orderID); err != nil {
-		return "", err
+	return "", errors.New("tryton: the sale could not be confirmed")
+}
+
+// next are the methods that bring the sale on. A confirmed one is on its way to processing, unless Tryton is
+// set to wait with that; but it stays where it is if that failed once, so it is brought on in any case.
+func (s *Sales) next(ctx context.Context, company company, sale sale) ([]string, error) {
+	switch sale.State {
+	case draft:
+		return []string{"quote", "confirm"}, nil
+	case quotation:
+		return []string{"confirm"}, nil
+	case confirmed:
+		waits, err := s.known.get("waits", "", s.now(), func() (int64, error) { return s.waits(ctx, company) })
+		if err == nil && waits == 0 {
+			return []string{"process"}, nil
+		}
+		return nil, err
 	}
-	if len(found) == 0 || found[0].State == draft || found[0].State == quotation {
-		return "", errors.New("tryton: the sale could not be confirmed")
+	return nil, nil
+}
+
+// waits is 1 if Tryton is set to let confirmed sales wait.
+func (s *Sales) waits(ctx context.Context, company company) (int64, error) {
+	var found []struct {
+		After *json.RawMessage `json:"sale_process_after"`
 	}
-	return found[0].name(), nil
+	err := s.Client.call(ctx, reading, "model.sale.configuration.read", &found, []int64{1}, []string{"sale_process_after"}, company.settings())
+	if err != nil || len(found) == 0 || found[0].After == nil {
+		return 0, err
+	}
+	return 1, nil
 }
 
 func (s *Sales) button(ctx context.Context, company company, method string, ids ...int64) error {

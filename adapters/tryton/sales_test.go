@@ -219,3 +219,30 @@ func TestWhatIsSoldByTheDozenIsCountedAndPricedByThePiece(t *testing.T) {
 	b.want("the sale", b.sale("order-1").State, "processing")
 	b.want("its amount", b.sale("order-1").Amount.Decimal, "150.00")
 }
+
+func TestAConfirmedSaleIsProcessedUnlessItIsToWait(t *testing.T) {
+	b := selling(t)
+	command := b.order("order-1", "CLOCK", 3)
+	b.confirmed("order-1")
+	b.handle(command)
+	b.want("the sale", b.sale("order-1").State, "processing")
+
+	// A server with a worker of its own keeps to this.
+	b.tryton.Write("sale.configuration", 1, map[string]any{"sale_process_after": map[string]any{"__class__": "timedelta", "seconds": 3600}})
+	b.openOMS()
+	command = b.order("order-2", "CLOCK", 3)
+	b.confirmed("order-2")
+	b.handle(command)
+	b.want("the sale that waits", b.sale("order-2").State, "confirmed")
+	b.want("its order", string(b.Order("order-2").OMSSync), string(order.OMSRegistered))
+	b.Execute(order.Cancel{OrderID: "order-2", Reason: order.CancelledByPartner})
+	b.handle(b.Last("order.cancellation_requested"))
+	b.want("the sale that waited", b.sale("order-2").State, "cancelled")
+}
+
+// confirmed makes a sale whose processing has failed, or has still to come.
+func (b *bench) confirmed(orderID string) {
+	b.T.Helper()
+	b.tryton.Call(nil, "model.sale.sale.quote", []int64{b.quotation(orderID, "CLOCK")})
+	b.tryton.SQL(`UPDATE sale_sale SET state = 'confirmed', sale_date = CURRENT_DATE WHERE reference = $1`, orderID)
+}
