@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,8 +106,10 @@ func Consume(ctx context.Context, cfg ConsumeConfig, consumers ...Consumer) erro
 			return fmt.Errorf("consumer %s: %w", consumer.Name, err)
 		}
 		topics := slices.Concat(consumer.Topics, links.ladder.tiers, []string{links.ladder.replay})
-		handler := router.AddConsumerHandler(consumer.Name, strings.Join(topics, ","), lanes, links.handle)
-		handler.AddMiddleware(links.middlewares()...)
+		for i, door := range lanes.doorways() {
+			handler := router.AddConsumerHandler(consumer.Name+"/"+strconv.Itoa(i), strings.Join(topics, ","), door, links.handle)
+			handler.AddMiddleware(links.middlewares()...)
+		}
 	}
 	// The router ends when every subscription has drained, which they do when ctx is done.
 	if err := router.Run(ctx); err != nil {
@@ -118,7 +122,7 @@ func laneConfig(cfg ConsumeConfig, consumer Consumer, ladder ladder, counters co
 	lanes := LaneConfig{
 		Cluster: cfg.Cluster, Group: cfg.Names.Group(consumer.Name), Lanes: consumer.Lanes,
 		RedeliveryMax: cfg.Redelivery, CloseGrace: cfg.CloseGrace, Ready: consumer.Ready, Logger: cfg.Logger,
-		delays: ladder.delays(),
+		delays: ladder.delays(), doors: min(runtime.GOMAXPROCS(0), maxDoors),
 	}
 	if consumer.Ordered {
 		lanes.sequencing = &sequencing{

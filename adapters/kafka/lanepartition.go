@@ -198,7 +198,7 @@ func (p *lanePartition) deliver(delivery *Delivery) outcome {
 		delivery.ctx = deliveryContext{p.work, delivery}
 		m.SetContext(&delivery.ctx)
 		select {
-		case p.sub.out <- m:
+		case p.sub.doors[delivery.seq%uint64(len(p.sub.doors))] <- m:
 		case <-p.stop:
 			return ended
 		}

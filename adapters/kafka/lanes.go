@@ -38,12 +38,14 @@ type LaneConfig struct {
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger
 
+	doors      int                      // channels that messages come out of: 1
 	delays     map[string]time.Duration // topics whose records wait until they are due, with the longest wait
 	sequencing *sequencing              // nil: there is no order per key over retries
 }
 
 func (c LaneConfig) withDefaults() LaneConfig {
 	setDefault(&c.Lanes, 64)
+	setDefault(&c.doors, 1)
 	setDefault(&c.InFlight, 1024)
 	setDefault(&c.Held, 4096)
 	setDefault(&c.InFlightBytes, 16<<20)
@@ -108,20 +110,39 @@ var ErrLanesClosed = errors.New("the subscriber is closed")
 // of a topic can hold: they share the member, so that starting costs one rebalance. When ctx ends the
 // subscription drains as in Close; the messages' own context does not end with it.
 func (l *Lanes) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	doors, err := l.open(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	return doors[0], nil
+}
+
+// open starts a member whose messages come through several doors.
+func (l *Lanes) open(ctx context.Context, topic string) ([]chan *message.Message, error) {
 	if l.closing.Err() != nil {
 		return nil, ErrLanesClosed
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.closing, cancel)
-	s := &subscription{cfg: l.cfg, ctx: ctx, out: make(chan *message.Message, handOver)}
+	s := &subscription{cfg: l.cfg, ctx: ctx, doors: make([]chan *message.Message, l.cfg.doors)}
+	for i := range s.doors {
+		s.doors[i] = make(chan *message.Message, handOver)
+	}
 	topics := strings.Split(topic, ",")
 	l.running.Go(func() {
 		defer cancel()
 		defer stop()
-		defer close(s.out)
+		defer s.closeDoors()
 		member{l.cfg.Cluster, l.cfg.Group, topics, sarama.NewBalanceStrategyRange(), s, l.cfg.Logger}.run(ctx)
 	})
-	return s.out, nil
+	return s.doors, nil
+}
+
+// closeDoors tells whoever reads that nothing comes any more.
+func (s *subscription) closeDoors() {
+	for _, door := range s.doors {
+		close(door)
+	}
 }
 
 // Close stops reading, gives handlers their grace, commits what is finished and leaves the group.
@@ -133,9 +154,9 @@ func (l *Lanes) Close() error {
 
 // subscription is one member's life: sessions, each with claims.
 type subscription struct {
-	cfg LaneConfig
-	ctx context.Context
-	out chan *message.Message
+	cfg   LaneConfig
+	ctx   context.Context
+	doors []chan *message.Message
 
 	sequences map[int32]*sequence // of the session, by partition; those that are wholly assigned
 }
