@@ -29,7 +29,7 @@ func (l *loader) all(ctx context.Context) error {
 	}()
 	parts := make(chan int)
 	var readers sync.WaitGroup
-	for range l.config.Parallel {
+	for range l.config.courtesy().parallel {
 		readers.Go(func() {
 			for i := range parts {
 				if err := l.read(reading, i); err != nil {
@@ -95,20 +95,20 @@ func (l *loader) take(ctx context.Context, i int, batch Batch) error {
 }
 
 const (
-	// maxApplied bounds what is written in one go, so that Redis answers readers in between.
-	maxApplied = 100
-
 	applyPauseMin = 50 * time.Millisecond
 	applyPauseMax = time.Second
 )
 
 func (l *loader) apply(ctx context.Context, entries []projections.Entry) error {
-	for len(entries) > 0 {
-		n := min(len(entries), maxApplied)
-		if err := l.applyPatiently(ctx, entries[:n]); err != nil {
+	courtesy := l.config.courtesy()
+	for step := range slices.Chunk(entries, courtesy.keys) {
+		began := l.config.Now()
+		if err := l.applyPatiently(ctx, step); err != nil {
 			return err
 		}
-		entries = entries[n:]
+		if err := courtesy.after(ctx, l.config.Now().Sub(began)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type Config struct {
 	ReportEvery time.Duration
 	Found       func(Broken)
 
-	Parallel     int           // parts that are read at a time
+	Hasty        bool          // without regard for those who read meanwhile
 	SaveEvery    time.Duration // how much work a killed run does again at the most
 	CopyPatience time.Duration // for a Redis that does not answer
 	Close        int64         // a run that is so many records behind is close enough to verify
@@ -38,7 +38,7 @@ type Config struct {
 // DefaultConfig has the defaults of all bounds.
 func DefaultConfig() Config {
 	return Config{
-		ReportEvery: time.Second, Parallel: 2, SaveEvery: 2 * time.Second, CopyPatience: 30 * time.Second,
+		ReportEvery: time.Second, SaveEvery: 2 * time.Second, CopyPatience: 30 * time.Second,
 		Close: 1000, MaxMended: 1000, Patience: 10 * time.Second,
 	}
 }
@@ -53,7 +53,6 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	setDefault(&c.ReportEvery, d.ReportEvery)
-	setDefault(&c.Parallel, d.Parallel)
 	setDefault(&c.SaveEvery, d.SaveEvery)
 	setDefault(&c.CopyPatience, d.CopyPatience)
 	setDefault(&c.Close, d.Close)
@@ -76,7 +75,7 @@ func (c Config) validate() error {
 	if c.Set == nil || c.Copy == nil || c.States == nil || c.Ledger == nil || c.Now == nil {
 		faults = append(faults, errors.New("rebuild: Set, Copy, States, Ledger and Now are needed"))
 	}
-	if c.Parallel < 0 || c.MaxMended < 0 || c.Close < 0 || min(c.ReportEvery, c.SaveEvery, c.CopyPatience, c.Patience) < 0 {
+	if c.MaxMended < 0 || c.Close < 0 || min(c.ReportEvery, c.SaveEvery, c.CopyPatience, c.Patience) < 0 {
 		faults = append(faults, errors.New("rebuild: a bound is negative"))
 	}
 	return errors.Join(faults...)

@@ -109,8 +109,6 @@ type suspect struct {
 }
 
 const (
-	// comparers work side by side: one waits for Redis while another computes.
-	comparers = 2
 	// maxSuspects bounds what waits to be read again.
 	maxSuspects = 5000
 	// maxAsked bounds one question to Redis and PostgreSQL, so that others are answered in between.
@@ -138,7 +136,8 @@ func (c *comparison) run(ctx context.Context) error {
 func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) {
 	comparing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	batches := make(chan []eventstore.StateRecord, comparers)
+	courtesy := c.config.courtesy()
+	batches := make(chan []eventstore.StateRecord, courtesy.parallel)
 	var workers sync.WaitGroup
 	workers.Go(func() {
 		var failed error
@@ -146,12 +145,16 @@ func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) 
 			stop(failed)
 		}
 	})
-	for range comparers {
+	for range courtesy.parallel {
 		workers.Go(func() {
 			for batch := range batches {
-				for few := range slices.Chunk(batch, maxAsked) {
+				for few := range slices.Chunk(batch, courtesy.keys) {
+					began := c.config.Now()
 					if err := c.compare(comparing, few); err != nil {
 						stop(err)
+					}
+					if err := courtesy.after(comparing, c.config.Now().Sub(began)); err != nil {
+						break
 					}
 				}
 			}

@@ -144,6 +144,7 @@ type projectionsRebuild struct {
 	From    string   `help:"What to build from: topics, the state rows of PostgreSQL, or its events folded anew." enum:"topics,states,events," default:""`
 	Only    []string `help:"Mend the keys of these SKUs, in place, from PostgreSQL." placeholder:"SKU,…"`
 	Rate    int      `help:"Records a second at the most."`
+	Hasty   bool     `help:"Take all that the machine gives, although partners wait longer for their reads meanwhile."`
 	Restart bool     `help:"Give up a run that is not finished."`
 	reasoned
 	output
@@ -160,11 +161,12 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 		}
 		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, reasoned: c.reasoned, output: c.output}.Run(ctx, s, logger)
 	}
-	// A courtesy: where it is not allowed, nothing is lost.
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, background)
+	if !c.Hasty {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, background) // where it is not allowed, nothing is lost
+	}
 	show := newShower(os.Stderr)
 	w, err := openWorkshop(ctx, s, logger, workshopNeeds{adjust: func(config *rebuild.Config) {
-		config.Report, config.Found = show.progress, show.broken
+		config.Report, config.Found, config.Hasty = show.progress, show.broken, c.Hasty
 	}})
 	if err != nil {
 		return err

@@ -37,8 +37,8 @@ type job struct {
 	peakMB float64
 }
 
-func (p *platform) command(ctx context.Context) *exec.Cmd {
-	command := exec.CommandContext(ctx, p.product, "projections", "rebuild", "stock", "--output", "json")
+func (p *platform) command(ctx context.Context, flags ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, p.product, append([]string{"projections", "rebuild", "stock", "--output", "json"}, flags...)...)
 	command.Env = append(os.Environ(), "ANDES_POSTGRES_SCHEMA="+p.name, "ANDES_REDIS_PREFIX="+p.name+":", "ANDES_KAFKA_PREFIX="+p.name+".")
 	if os.Getenv("BENCH_VERBOSE") != "" {
 		command.Stderr = os.Stderr
@@ -47,8 +47,8 @@ func (p *platform) command(ctx context.Context) *exec.Cmd {
 }
 
 // rebuild runs the product's command to its end.
-func (p *platform) rebuild(ctx context.Context) (job, error) {
-	command := p.command(ctx)
+func (p *platform) rebuild(ctx context.Context, flags ...string) (job, error) {
+	command := p.command(ctx, flags...)
 	var out, faults bytes.Buffer
 	command.Stdout = &out
 	if command.Stderr == nil {

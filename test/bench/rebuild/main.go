@@ -86,7 +86,7 @@ func (p *platform) rate(ctx context.Context, o options, report measure.Report) e
 		if err := p.dropOthers(ctx); err != nil {
 			return err
 		}
-		job, err := p.rebuild(ctx)
+		job, err := p.rebuild(ctx, "--hasty")
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (p *platform) rate(ctx context.Context, o options, report measure.Report) e
 
 // readLatency reads before a rebuild and during it, at the same rate whatever the answers take.
 func (p *platform) readLatency(ctx context.Context, o options, report measure.Report) error {
-	if _, err := p.rebuild(ctx); err != nil { // so that there is something to read
+	if _, err := p.rebuild(ctx, "--hasty"); err != nil { // so that there is something to read
 		return err
 	}
 	var ratios, before, during measure.Series
