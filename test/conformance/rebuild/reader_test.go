@@ -14,6 +14,7 @@ import (
 	"andes/commands/stock"
 	"andes/eventstore"
 	"andes/rebuild"
+	"andes/test/kafkatest"
 )
 
 // read gives what a reader finds in a category's topic, and the parts as they are behind it.
@@ -73,6 +74,20 @@ func (w *world) expectRead(records []eventstore.StateRecord, want string) {
 	}
 }
 
+// readUntil reads on until it has what is wanted: a broker writes a transaction's marker some time after it
+// has acknowledged its end.
+func (w *world) readUntil(category string, parts []rebuild.Part, want string) []rebuild.Part {
+	w.t.Helper()
+	var all []eventstore.StateRecord
+	kafkatest.Eventually(w.t, "read "+want, func() bool {
+		var records []eventstore.StateRecord
+		records, parts = w.read(category, parts)
+		all = append(all, records...)
+		return keysAndPositions(all) == want
+	})
+	return parts
+}
+
 // inTransaction writes records that are committed, or not.
 func (w *world) inTransaction(commit bool, records ...eventstore.StateRecord) {
 	w.t.Helper()
@@ -121,22 +136,19 @@ func TestTransactionMarkersAndAbortedRecordsAreReadOver(t *testing.T) {
 			w.produce(stateOf("A", 1))
 			w.inTransaction(true, stateOf("B", 2), stateOf("C", 3))
 			w.inTransaction(false, stateOf("A", 99), stateOf("D", 4))
-			records, parts := w.read("stock", nil) // the last thing there is a marker
-			w.expectRead(records, "A@1 B@2 C@3")
+			parts := w.readUntil("stock", nil, "A@1 B@2 C@3") // the last thing there is a marker
 			w.produce(stateOf("E", 5))
-			records, parts = w.read("stock", parts)
-			w.expectRead(records, "E@5")
+			parts = w.readUntil("stock", parts, "E@5")
 			open := w.transaction()
 			if _, _, err := open.SendMessage(kafka.EncodeState(w.kafka.Topics.State("stock"), stateOf("F", 6))); err != nil {
 				t.Fatal(err)
 			}
-			records, parts = w.read("stock", parts) // does not wait for it
+			records, parts := w.read("stock", parts) // does not wait for it
 			w.expectRead(records, "")
 			if err := open.CommitTxn(); err != nil {
 				t.Fatal(err)
 			}
-			records, _ = w.read("stock", parts)
-			w.expectRead(records, "F@6")
+			w.readUntil("stock", parts, "F@6")
 		})
 	}
 }
