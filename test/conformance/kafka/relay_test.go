@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -230,19 +231,38 @@ func brokerRefusesSize(t *testing.T, env *kafkatest.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitRefusal(t, env, env.Topics.Events("order"), 50_000)
 	log := newLog()
 	giant := event("order", "giant", 1, "order.placed", `{"lines":1,"token":"`+strings.Repeat("x", 50_000)+`"}`)
 	log.commit(placedEvent("before", 1), giant, placedEvent("after", 1))
 	startRelay(t, env, known, log)
 	waitRelayed(t, log)
 	seen := map[string]bool{}
-	for _, record := range decodeAll(t, env.ReadAll(t, env.Topics.Events("order"))) {
-		seen[record.Stream.Key] = true
+	for _, message := range env.ReadAll(t, env.Topics.Events("order")) {
+		seen[string(message.Key)] = true
 	}
 	if !seen["before"] || !seen["after"] || seen["giant"] {
 		t.Errorf("published %v, want what stands before and after the giant", seen)
 	}
 	parkedOnce(t, env, env.Topics.Events("order"), "order/giant")
+}
+
+// awaitRefusal writes probes until the broker refuses them: it acknowledges a setting before it goes by it.
+func awaitRefusal(t *testing.T, env *kafkatest.Env, topic string, size int) {
+	t.Helper()
+	config := sarama.NewConfig()
+	config.Version = sarama.V4_0_0_0
+	config.Producer.Return.Successes = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	producer, err := sarama.NewSyncProducer(env.Cluster.Brokers, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = producer.Close() }()
+	kafkatest.Eventually(t, "the broker refuses what is too large", func() bool {
+		_, _, err := producer.SendMessage(&sarama.ProducerMessage{Topic: topic, Key: sarama.StringEncoder("probe"), Value: sarama.ByteEncoder(make([]byte, size))})
+		return errors.Is(err, sarama.ErrMessageSizeTooLarge)
+	})
 }
 
 // parkedOnce checks that the event of the stream stands in relay.parked, without its payload.
