@@ -339,6 +339,19 @@ func TestACancelledOrderIsNotRegistered(t *testing.T) {
 	})
 }
 
+func TestACommandAboutAnotherOrderIsPermanentlyRefused(t *testing.T) {
+	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
+		record := b.confirmed("o1")
+		record.Stream.Key = "o2"
+		if err := b.adapter.Handle(t.Context(), record); eventstore.Classify(err) != eventstore.Permanent {
+			t.Errorf("error %v", err)
+		}
+		if got := b.registrations(); len(got) != 0 {
+			t.Errorf("registered: %+v", got)
+		}
+	})
+}
+
 func TestAForeignCommandIsPermanentlyRefused(t *testing.T) {
 	with(t, sim.Knobs{}, func(t *testing.T, b *bench) {
 		b.confirmed("o1")

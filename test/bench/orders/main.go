@@ -59,7 +59,7 @@ func run(ctx context.Context, o options, report measure.Report) error {
 		return err
 	}
 	defer p.stop()
-	if err := seed(ctx, p.schema, o.skus); err != nil {
+	if err := fill(ctx, p.schema, o.skus); err != nil {
 		return err
 	}
 	token, err := p.token(ctx)

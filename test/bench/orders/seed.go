@@ -3,20 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"andes/adapters/postgres"
-	"andes/catalogue"
 	"andes/commands/partner"
 	"andes/commands/price"
 	"andes/commands/product"
 	"andes/commands/stock"
 	"andes/eventstore"
+	"andes/test/bench/seed"
 )
 
 func skuName(i int) string { return fmt.Sprintf("SKU-%05d", i) }
@@ -27,39 +22,19 @@ const (
 	seedTimeout = 2 * time.Minute
 )
 
-// seed puts a partner and a catalogue into the platform's schema.
-func seed(ctx context.Context, schema string, skus int) error {
+// fill puts a partner and a catalogue into the platform's schema.
+func fill(ctx context.Context, schema string, skus int) error {
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
-	registry, err := catalogue.Registry()
-	if err != nil {
-		return err
-	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: os.Getenv("ANDES_POSTGRES_URL"), Schema: schema}, registry)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	settings := postgres.DefaultExecutorConfig()
-	settings.Now, settings.Logger, settings.NewID = time.Now, slog.Default(), uuid.NewString
-	executor, err := postgres.NewExecutor(db, settings)
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		_ = executor.Run(running)
-	}()
-	defer func() { stop(); <-stopped }()
-	_, err = executor.Execute(ctx, eventstore.Request{Command: partner.Configure{Partner: partner.State{
-		ID: "bench", Name: "Bench", Tier: "gold", Policy: partner.Policy{PriceList: "retail", Currency: "GBP"},
-	}}})
-	if err != nil {
-		return err
-	}
-	return seedCatalogue(ctx, executor, skus)
+	return seed.With(ctx, schema, func(ctx context.Context, executor eventstore.Executor) error {
+		_, err := executor.Execute(ctx, eventstore.Request{Command: partner.Configure{Partner: partner.State{
+			ID: "bench", Name: "Bench", Tier: "gold", Policy: partner.Policy{PriceList: "retail", Currency: "GBP"},
+		}}})
+		if err != nil {
+			return err
+		}
+		return seedCatalogue(ctx, executor, skus)
+	})
 }
 
 func seedCatalogue(ctx context.Context, executor eventstore.Executor, skus int) error {

@@ -54,7 +54,7 @@ func startPlatform(ctx context.Context, skus int) (*platform, error) {
 	if out, err := migrate.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("migrate: %w: %s", err, out)
 	}
-	if err := seed(ctx, name, skus); err != nil {
+	if err := fill(ctx, name, skus); err != nil {
 		return p, err
 	}
 	var names []string

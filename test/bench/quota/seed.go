@@ -3,67 +3,42 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"time"
 
-	"github.com/google/uuid"
-
-	"andes/adapters/postgres"
-	"andes/catalogue"
 	"andes/commands/partner"
 	"andes/commands/price"
 	"andes/commands/product"
 	"andes/commands/stock"
 	"andes/eventstore"
+	"andes/test/bench/seed"
 )
 
 func skuName(i int) string { return fmt.Sprintf("SKU-%05d", i) }
 
 const seedTimeout = time.Minute
 
-// seed puts the partners and what they ask for into the platform's schema. The first read of each SKU
+// fill puts the partners and what they ask for into the platform's schema. The first read of each SKU
 // brings it into the read model.
-func seed(ctx context.Context, schema string, skus int) error {
+func fill(ctx context.Context, schema string, skus int) error {
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
-	registry, err := catalogue.Registry()
-	if err != nil {
-		return err
-	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: os.Getenv("ANDES_POSTGRES_URL"), Schema: schema}, registry)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	settings := postgres.DefaultExecutorConfig()
-	settings.Now, settings.Logger, settings.NewID = time.Now, slog.Default(), uuid.NewString
-	executor, err := postgres.NewExecutor(db, settings)
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		_ = executor.Run(running)
-	}()
-	defer func() { stop(); <-stopped }()
-	policy := partner.Policy{PriceList: "retail", Currency: "GBP"}
-	commands := []eventstore.Command{
-		partner.Configure{Partner: partner.State{ID: flooding, Name: "Flooding", Tier: "bronze", Policy: policy}},
-		partner.Configure{Partner: partner.State{ID: neighbour, Name: "Neighbour", Tier: "gold", Policy: policy}},
-	}
-	for i := range skus {
-		commands = append(commands,
-			product.Report{SKU: skuName(i), Name: "Product", Segment: "gift", SourceVersion: 1, At: time.Now()},
-			price.Report{List: "retail", SKU: skuName(i), Amount: "2.55", Currency: "GBP", SourceVersion: 1, At: time.Now()},
-			stock.Report{SKU: skuName(i), OnHand: 1000, SourceVersion: 1, At: time.Now()})
-	}
-	for _, command := range commands {
-		if _, err := executor.Execute(ctx, eventstore.Request{Command: command}); err != nil {
-			return err
+	return seed.With(ctx, schema, func(ctx context.Context, executor eventstore.Executor) error {
+		policy := partner.Policy{PriceList: "retail", Currency: "GBP"}
+		commands := []eventstore.Command{
+			partner.Configure{Partner: partner.State{ID: flooding, Name: "Flooding", Tier: "bronze", Policy: policy}},
+			partner.Configure{Partner: partner.State{ID: neighbour, Name: "Neighbour", Tier: "gold", Policy: policy}},
 		}
-	}
-	return nil
+		for i := range skus {
+			commands = append(commands,
+				product.Report{SKU: skuName(i), Name: "Product", Segment: "gift", SourceVersion: 1, At: time.Now()},
+				price.Report{List: "retail", SKU: skuName(i), Amount: "2.55", Currency: "GBP", SourceVersion: 1, At: time.Now()},
+				stock.Report{SKU: skuName(i), OnHand: 1000, SourceVersion: 1, At: time.Now()})
+		}
+		for _, command := range commands {
+			if _, err := executor.Execute(ctx, eventstore.Request{Command: command}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
