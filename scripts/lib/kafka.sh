@@ -150,6 +150,7 @@ kafka_ready() {
 }
 
 kafka_stop_signal() { echo TERM; }
+kafka_stop_seconds() { echo $KILL_AFTER; }
 
 kafka_reset() {
 	rm -rf "$INSTANCE/kafka" "$INSTANCE/embedded" "$INSTANCE"/*.properties

@@ -4,6 +4,7 @@
 
 PG_OLDEST=15
 PG_START_SECONDS=60 # also for the recovery after a kill -9
+PG_STOP_SECONDS=120 # its last checkpoint syncs every file that changed
 PG_CONNECTIONS=300
 PG_LEFTOVER_TRIES=40 # half a second apart
 
@@ -142,6 +143,7 @@ postgres_database() {
 }
 
 postgres_stop_signal() { echo INT; } # "fast": ends sessions, then writes a checkpoint
+postgres_stop_seconds() { echo $PG_STOP_SECONDS; }
 
 postgres_reset() {
 	rm -rf "$INSTANCE/postgres" "${OUTSIDE:?}/$NAME" "$INSTANCE/postgres-password"

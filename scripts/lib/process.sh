@@ -46,10 +46,11 @@ signal_process() {
 	pid=$(running_pid "$1") && kill "-$2" "$pid" 2>/dev/null
 }
 
-# wait_gone NAME PIDFILE: waits for a signalled process, in the end kills it.
+# wait_gone NAME PIDFILE [SECONDS]: waits for a signalled process, in the end kills it.
 wait_gone() {
-	if ! wait_until $KILL_AFTER not_running "$2"; then
-		note "$1 did not stop within $KILL_AFTER s and was killed"
+	local seconds=${3:-$KILL_AFTER}
+	if ! wait_until "$seconds" not_running "$2"; then
+		note "$1 did not stop within $seconds s and was killed"
 		signal_process "$2" KILL || true
 		wait_until 5 not_running "$2" || die "$1 (pid $(running_pid "$2")) cannot be killed"
 	fi

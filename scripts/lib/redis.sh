@@ -44,5 +44,6 @@ redis_ready() (
 )
 
 redis_stop_signal() { echo TERM; }
+redis_stop_seconds() { echo $KILL_AFTER; }
 
 redis_reset() { rm -rf "$INSTANCE/redis"; }

@@ -88,6 +88,7 @@ tryton_restore() {
 tryton_copy() { tryton_has "$1" || tryton_psql postgres -c "CREATE DATABASE $1 TEMPLATE $TRYTON_TEMPLATE"; }
 
 tryton_stop_signal() { echo TERM; }
+tryton_stop_seconds() { echo $KILL_AFTER; }
 
 # Its databases go with PostgreSQL's data.
 tryton_reset() { rm -rf "$INSTANCE/tryton" "$INSTANCE/tryton.conf"; }
