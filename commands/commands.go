@@ -23,6 +23,7 @@ func All() []eventstore.Kind {
 		payment.Aggregate,
 		stock.Aggregate,
 		price.Aggregate,
+		price.Lists,
 		product.Aggregate,
 		partner.Aggregate,
 		subscription.Aggregate,

@@ -39,11 +39,14 @@ func roundTrip[V any](t *testing.T, values *rapid.Generator[V], encode func(V) [
 	})
 }
 
+// doubts are none, or times.
+var doubts = rapid.OneOf(rapid.Just(time.Time{}), times)
+
 func same[V comparable](a, b V) bool { return a == b }
 
 func TestStockIsDecodedAsEncoded(t *testing.T) {
 	values := rapid.Custom(func(t *rapid.T) projections.Stock {
-		return projections.Stock{Net: rapid.Int64().Draw(t, "net"), ChangedAt: times.Draw(t, "at")}
+		return projections.Stock{Net: rapid.Int64().Draw(t, "net"), ChangedAt: times.Draw(t, "at"), DoubtedAt: doubts.Draw(t, "doubt")}
 	})
 	roundTrip(t, values, projections.EncodeStock, projections.DecodeStock, same)
 }
@@ -52,7 +55,7 @@ func TestPriceIsDecodedAsEncoded(t *testing.T) {
 	values := rapid.Custom(func(t *rapid.T) projections.Price {
 		return projections.Price{
 			Price:     money.Money{Minor: rapid.Int64().Draw(t, "minor"), Currency: rapid.StringMatching(`[A-Z]{3}`).Draw(t, "currency")},
-			ChangedAt: times.Draw(t, "at"),
+			ChangedAt: times.Draw(t, "at"), DoubtedAt: doubts.Draw(t, "doubt"),
 		}
 	})
 	roundTrip(t, values, projections.EncodePrice, projections.DecodePrice, same)
@@ -124,6 +127,10 @@ func TestStatesBecomeEntries(t *testing.T) {
 		record(t, product.Aggregate, "B", 6, product.State{Removed: true}),
 		record(t, source.Aggregate, source.ERPPrices, 7, source.State{Cursor: "c"}),
 		{Stream: stock.Aggregate.Stream("gone"), Position: 8},
+		record(t, stock.Aggregate, "B", 10, stock.State{OnHand: 1, Delisted: true, ChangedAt: at}),
+		record(t, price.Aggregate, "retail|C", 11, price.State{Price: money.Money{Minor: 255, Currency: "GBP"}, Delisted: true, ChangedAt: at}),
+		record(t, stock.Aggregate, "D", 12, stock.State{OnHand: 1, ChangedAt: at, LevelAt: at.Add(-time.Second), Doubt: stock.Doubted{At: at}}),
+		record(t, price.Aggregate, "retail|D", 13, price.State{Price: money.Money{Minor: 255, Currency: "GBP"}, ChangedAt: at, Doubt: price.Doubted{At: at}}),
 		{Stream: eventstore.Stream{Category: "other", Key: "x"}, Position: 9},
 	})
 	if len(faults) > 0 {
@@ -143,6 +150,8 @@ func TestStatesBecomeEntries(t *testing.T) {
 		"product:A = 1700000000123 1:A 16:Holder: 2 lights 4:home",
 		"source:wms.stock = 1700000000123",
 		"price:retail|B is absent", "product:B is absent", "source:erp.prices is absent", "stock:gone is absent",
+		"stock:B is absent", "price:retail|C is absent",
+		"stock:D = 1 1699999999123 1700000000123", "price:retail|D = 255 GBP 1700000000123 1700000000123",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("entries\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

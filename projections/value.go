@@ -30,6 +30,14 @@ func appendText(value []byte, text string) []byte {
 // appendTime keeps milliseconds.
 func appendTime(value []byte, at time.Time) []byte { return appendInt(value, at.UnixMilli()) }
 
+// appendDoubt keeps a time as the last field of a value, if there is one.
+func appendDoubt(value []byte, at time.Time) []byte {
+	if at.IsZero() {
+		return value
+	}
+	return appendTime(value, at)
+}
+
 func separated(value []byte) []byte {
 	if len(value) > 0 {
 		return append(value, ' ')
@@ -100,6 +108,13 @@ func (f *fields) time() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(milli).UTC()
+}
+
+func (f *fields) doubt() time.Time {
+	if !f.more() {
+		return time.Time{}
+	}
+	return f.time()
 }
 
 func (f *fields) text() string {

@@ -163,6 +163,38 @@ func TestAValueIsStaleWhenItWasLastKnownToBeRightTooLongAgo(t *testing.T) {
 	}
 }
 
+// What the source replaced by something that can't be used is no more recent than that.
+func TestADoubtedValueIsAsOldAsTheDoubt(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		changed, synced, doubted time.Duration // ago
+		asOf                     time.Duration
+		stale                    bool
+	}{
+		"doubted a while ago":             {time.Hour, time.Second, 10 * time.Minute, 10 * time.Minute, true},
+		"doubted just now":                {time.Hour, time.Second, 2 * time.Second, 2 * time.Second, false},
+		"the last sync is before that":    {time.Hour, 20 * time.Minute, 10 * time.Minute, 20 * time.Minute, true},
+		"stamped before the known change": {time.Minute, time.Second, 2 * time.Minute, 2 * time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &shelf{
+				stock:  map[string]queries.StockView{"A": {ChangedAt: ago(c.changed), DoubtedAt: ago(c.doubted)}},
+				prices: map[string]queries.PriceView{"retail|A": {Price: gbp(1), ChangedAt: ago(c.changed), DoubtedAt: ago(c.doubted)}},
+				synced: map[string]time.Time{source.WMSStock: ago(c.synced), source.ERPPrices: ago(c.synced)},
+			}
+			limits := queries.Thresholds{Stock: 5 * time.Minute, Price: 5 * time.Minute}
+			stock, _, err := queries.Stock(t.Context(), s, policy, limits, now, []string{"A"})
+			if err != nil || !stock[0].AsOf.Equal(ago(c.asOf)) || stock[0].Stale != c.stale {
+				t.Errorf("stock %+v, %v", stock, err)
+			}
+			prices, _, err := queries.Prices(t.Context(), s, policy, limits, now, []string{"A"})
+			if err != nil || !prices[0].AsOf.Equal(ago(c.asOf)) || prices[0].Stale != c.stale {
+				t.Errorf("prices %+v, %v", prices, err)
+			}
+		})
+	}
+}
+
 // Stock and prices have feeds of their own: one that stands still makes only its own values stale.
 func TestEachValueIsJudgedByItsOwnFeed(t *testing.T) {
 	old := now.Add(-time.Hour)

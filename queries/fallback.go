@@ -135,7 +135,9 @@ func (f *Fallback) Close() { f.flights.wait() }
 func (f *Fallback) Stock(ctx context.Context, skus []string) (map[string]StockView, error) {
 	return ask(ctx, f, skus, f.config.Copy.Stock, stock.Aggregate,
 		func(sku string) string { return sku },
-		func(s stock.State) (StockView, bool) { return StockView{Net: s.Net(), ChangedAt: s.ChangedAt}, true })
+		func(s stock.State) (StockView, bool) {
+			return StockView{Net: s.Net(), ChangedAt: s.KnownAt(), DoubtedAt: s.Doubt.At}, !s.Delisted
+		})
 }
 
 // Prices implements Reader.
@@ -146,7 +148,7 @@ func (f *Fallback) Prices(ctx context.Context, list string, skus []string) (map[
 	return ask(ctx, f, skus, copied, price.Aggregate,
 		func(sku string) string { return price.Key(list, sku) },
 		func(s price.State) (PriceView, bool) {
-			return PriceView{Price: s.Price, ChangedAt: s.ChangedAt}, !s.Removed
+			return PriceView{Price: s.Price, ChangedAt: s.ChangedAt, DoubtedAt: s.Doubt.At}, s.Shown()
 		})
 }
 

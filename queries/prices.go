@@ -43,10 +43,10 @@ func Prices(ctx context.Context, reader Reader, policy partner.Policy, limits Th
 			notFound = append(notFound, sku)
 			continue
 		}
-		asOf := later(view.ChangedAt, synced)
+		at := asOf(view.ChangedAt, synced, view.DoubtedAt)
 		answers = append(answers, PriceAnswer{
 			SKU: sku, ListPrice: view.Price, Price: policy.Price(view.Price, sku, products[sku].Segment, now),
-			AsOf: asOf, Stale: now.Sub(asOf) > limits.Price,
+			AsOf: at, Stale: now.Sub(at) > limits.Price,
 		})
 	}
 	return answers, notFound, nil

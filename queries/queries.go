@@ -15,12 +15,14 @@ import (
 type StockView struct {
 	Net       int64 // units free to sell; may be below zero
 	ChangedAt time.Time
+	DoubtedAt time.Time // since when the source has something else that can't be used; zero: it has not
 }
 
 // PriceView is what the read model keeps of a price.
 type PriceView struct {
 	Price     money.Money
 	ChangedAt time.Time
+	DoubtedAt time.Time // as in StockView
 }
 
 // ProductView is what the read model keeps of a product.
@@ -33,7 +35,7 @@ type ProductView struct {
 }
 
 // Reader gives what the read model keeps. A SKU that is not there is missing in the map. Removed
-// products and prices are not there.
+// products and prices are not there, nor are stock and prices of products that are sold no more.
 type Reader interface {
 	Stock(ctx context.Context, skus []string) (map[string]StockView, error)
 	Prices(ctx context.Context, list string, skus []string) (map[string]PriceView, error)
@@ -68,3 +70,16 @@ type Thresholds struct {
 
 // DefaultThresholds are those of the freshness objective.
 var DefaultThresholds = Thresholds{Stock: 5 * time.Minute, Price: 30 * time.Minute}
+
+// asOf is when a value was last known to be right: when it changed, or since then its source was in step;
+// but never later than the source replaced it by something that can't be used.
+func asOf(changed, synced, doubted time.Time) time.Time {
+	known := changed
+	if synced.After(known) {
+		known = synced
+	}
+	if !doubted.IsZero() && known.After(doubted) {
+		return doubted
+	}
+	return known
+}

@@ -36,9 +36,9 @@ func Stock(ctx context.Context, reader Reader, policy partner.Policy, limits Thr
 			notFound = append(notFound, sku)
 			continue
 		}
-		asOf := later(view.ChangedAt, synced)
+		at := asOf(view.ChangedAt, synced, view.DoubtedAt)
 		answers = append(answers, StockAnswer{
-			SKU: sku, Available: policy.Available(view.Net), AsOf: asOf, Stale: now.Sub(asOf) > limits.Stock,
+			SKU: sku, Available: policy.Available(view.Net), AsOf: at, Stale: now.Sub(at) > limits.Stock,
 		})
 	}
 	return answers, notFound, nil
@@ -54,11 +54,4 @@ func unique(skus []string) []string {
 		}
 	}
 	return kept
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

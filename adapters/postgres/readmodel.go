@@ -19,7 +19,7 @@ import (
 func (db *DB) Stock(ctx context.Context, skus []string) (map[string]queries.StockView, error) {
 	return views(ctx, db, stock.Aggregate, skus, func(sku string) string { return sku },
 		func(s stock.State) (queries.StockView, bool) {
-			return queries.StockView{Net: s.Net(), ChangedAt: s.ChangedAt}, true
+			return queries.StockView{Net: s.Net(), ChangedAt: s.KnownAt(), DoubtedAt: s.Doubt.At}, !s.Delisted
 		})
 }
 
@@ -27,7 +27,7 @@ func (db *DB) Stock(ctx context.Context, skus []string) (map[string]queries.Stoc
 func (db *DB) Prices(ctx context.Context, list string, skus []string) (map[string]queries.PriceView, error) {
 	return views(ctx, db, price.Aggregate, skus, func(sku string) string { return price.Key(list, sku) },
 		func(s price.State) (queries.PriceView, bool) {
-			return queries.PriceView{Price: s.Price, ChangedAt: s.ChangedAt}, !s.Removed
+			return queries.PriceView{Price: s.Price, ChangedAt: s.ChangedAt, DoubtedAt: s.Doubt.At}, s.Shown()
 		})
 }
 

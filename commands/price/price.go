@@ -7,6 +7,8 @@ import (
 
 	"andes/commands/money"
 	"andes/commands/sku"
+	"andes/commands/source"
+	"andes/commands/stock"
 	"andes/eventstore"
 )
 
@@ -16,13 +18,20 @@ type State struct {
 	SourceVersion int64       `json:"sourceVersion"`
 	ChangedAt     time.Time   `json:"changedAt"`
 	Removed       bool        `json:"removed,omitempty"`
+
+	Absent   bool    `json:"absent,omitempty"`   // removed because the ERP does not list it any more
+	Delisted bool    `json:"delisted,omitempty"` // the ERP does not sell the SKU any more, so nobody is shown it
+	Doubt    Doubted `json:"doubt,omitzero"`     // the zero value: none
 }
+
+// Shown tells whether there is a price to show.
+func (s State) Shown() bool { return s.Price != money.Money{} && !s.Removed && !s.Delisted }
 
 // Aggregate is one stream per price list and SKU.
 var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 	Name:      "price",
 	Published: true,
-	Events:    []eventstore.Definition[State]{set, removed},
+	Events:    []eventstore.Definition[State]{set, removed, doubted, delisted, listed},
 })
 
 // Key is the stream's key: list|sku. The list's name holds no bar, so the key is unambiguous.
@@ -42,17 +51,22 @@ type Set struct {
 }
 
 var set = eventstore.Define("price.set", func(s *State, e Set) {
-	*s = State{Price: e.Price, SourceVersion: e.SourceVersion, ChangedAt: e.At}
+	next := State{Price: e.Price, SourceVersion: e.SourceVersion, ChangedAt: e.At, Delisted: s.Delisted}
+	if e.SourceVersion < s.Doubt.SourceVersion {
+		next.Doubt = s.Doubt
+	}
+	*s = next
 }, eventstore.Doc("The ERP set the price of a SKU on a price list."))
 
 // Removed says that the SKU is no longer on the list.
 type Removed struct {
 	SourceVersion int64     `json:"sourceVersion"`
 	At            time.Time `json:"at"`
+	Absent        bool      `json:"absent,omitempty"` // nothing told it; it is not listed any more
 }
 
 var removed = eventstore.Define("price.removed", func(s *State, e Removed) {
-	s.Removed, s.SourceVersion, s.ChangedAt = true, e.SourceVersion, e.At
+	s.Removed, s.SourceVersion, s.ChangedAt, s.Absent = true, e.SourceVersion, e.At, e.Absent
 }, eventstore.Doc("The ERP took a SKU off a price list."))
 
 // Refusals of prices. A price that is not positive would be a way to order for nothing.
@@ -71,14 +85,18 @@ type Report struct {
 	SourceVersion    int64
 	At               time.Time
 	Removed          bool
+
+	// Compared: it was found by going through all there is. Then it also counts at the known version when
+	// it says something else, and at any version when the price was taken for gone.
+	Compared bool
 }
 
 // Needs implements eventstore.Command.
 func (c Report) Needs() []eventstore.Stream {
-	return []eventstore.Stream{Aggregate.Stream(Key(c.List, c.SKU))}
+	return []eventstore.Stream{Aggregate.Stream(Key(c.List, c.SKU)), Lists.Stream(allLists)}
 }
 
-// Decide implements eventstore.Command.
+// Decide implements eventstore.Command. Its result is whether anything changed.
 func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if fault := sku.Check(c.SKU); fault != "" {
 		return nil, eventstore.Refuse(sku.CodeInvalid, "%s", fault)
@@ -88,12 +106,15 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	}
 	key := Key(c.List, c.SKU)
 	known, version := Aggregate.Load(u, key)
-	if version > 0 && c.SourceVersion <= known.SourceVersion {
-		return nil, nil
-	}
+	at := source.Stamp(c.At, u.Now())
 	if c.Removed {
 		// Also of a price that was never set: its version keeps out an older price that comes late.
-		Aggregate.Append(u, key, Removed{SourceVersion: c.SourceVersion, At: c.At})
+		if version == 0 || c.SourceVersion > known.SourceVersion || c.Compared && c.SourceVersion == known.SourceVersion && !known.Removed {
+			Aggregate.Append(u, key, Removed{SourceVersion: c.SourceVersion, At: at})
+		}
+		return nil, nil
+	}
+	if version > 0 && c.SourceVersion <= known.SourceVersion && !c.Compared {
 		return nil, nil
 	}
 	amount, err := money.Parse(c.Amount, c.Currency)
@@ -103,7 +124,53 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if amount.Minor <= 0 {
 		return nil, eventstore.Refuse(CodeNotPositive, "price %s is not above zero", amount)
 	}
-	Aggregate.Append(u, key, Set{Price: amount, SourceVersion: c.SourceVersion, At: c.At})
+	if version > 0 && !c.news(known, amount) {
+		return nil, nil
+	}
+	if err := openList(u, c.List); err != nil {
+		return nil, err
+	}
+	Aggregate.Append(u, key, Set{Price: amount, SourceVersion: c.SourceVersion, At: at})
+	if version > 0 {
+		return nil, nil
+	}
+	// The mark of a first price is that of the SKU.
+	if level, _ := stock.Aggregate.Load(u, c.SKU); level.Delisted {
+		Aggregate.Append(u, key, Delisted{At: at})
+	}
+	return nil, nil
+}
+
+func (c Report) news(known State, amount money.Money) bool {
+	switch {
+	case c.SourceVersion > known.SourceVersion:
+		return true
+	case !c.Compared:
+		return false
+	}
+	return known.Absent || c.SourceVersion == known.SourceVersion && (known.Removed || amount != known.Price)
+}
+
+// Vanish records that the ERP does not list a price any more.
+type Vanish struct {
+	List, SKU string
+	Version   int64 // of the source, that was known when the price was missed: one that came since stays
+	At        time.Time
+}
+
+// Needs implements eventstore.Command.
+func (c Vanish) Needs() []eventstore.Stream {
+	return []eventstore.Stream{Aggregate.Stream(Key(c.List, c.SKU))}
+}
+
+// Decide implements eventstore.Command.
+func (c Vanish) Decide(u *eventstore.Unit) (any, error) {
+	key := Key(c.List, c.SKU)
+	known, version := Aggregate.Load(u, key)
+	if version == 0 || known.Removed || known.SourceVersion != c.Version {
+		return nil, nil
+	}
+	Aggregate.Append(u, key, Removed{SourceVersion: known.SourceVersion, At: source.Stamp(c.At, u.Now()), Absent: true})
 	return nil, nil
 }
 

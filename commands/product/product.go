@@ -1,11 +1,15 @@
-// Package product is what the ERP says a SKU is: its name, segment and attributes.
+// Package product is what the ERP says a SKU is: its name, segment and attributes. While it sells the SKU no
+// more, the SKU's stock and prices are marked, in the same transaction, so that they are not shown either.
 package product
 
 import (
 	"maps"
 	"time"
 
+	"andes/commands/price"
 	"andes/commands/sku"
+	"andes/commands/source"
+	"andes/commands/stock"
 	"andes/eventstore"
 )
 
@@ -18,6 +22,7 @@ type State struct {
 	SourceVersion int64             `json:"sourceVersion"`
 	ChangedAt     time.Time         `json:"changedAt"`
 	Removed       bool              `json:"removed,omitempty"`
+	Absent        bool              `json:"absent,omitempty"` // removed because the ERP does not list it any more
 }
 
 // Aggregate is one stream per SKU.
@@ -45,10 +50,11 @@ var described = eventstore.Define("product.described", func(s *State, e Describe
 type Removed struct {
 	SourceVersion int64     `json:"sourceVersion"`
 	At            time.Time `json:"at"`
+	Absent        bool      `json:"absent,omitempty"` // nothing told it; it is not listed any more
 }
 
 var removed = eventstore.Define("product.removed", func(s *State, e Removed) {
-	s.Removed, s.SourceVersion, s.ChangedAt = true, e.SourceVersion, e.At
+	s.Removed, s.SourceVersion, s.ChangedAt, s.Absent = true, e.SourceVersion, e.At, e.Absent
 }, eventstore.Doc("The ERP no longer sells the product."))
 
 // Limits of what an ERP may send.
@@ -71,6 +77,10 @@ type Report struct {
 	SourceVersion int64
 	At            time.Time
 	Removed       bool
+
+	// Compared: it was found by going through all there is. Then it also counts at the known version when
+	// it says something else, and at any version when the product was taken for gone.
+	Compared bool
 }
 
 // Needs implements eventstore.Command.
@@ -90,18 +100,62 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 		}
 	}
 	known, version := Aggregate.Load(u, c.SKU)
-	if version > 0 && c.SourceVersion <= known.SourceVersion {
+	if version > 0 && !c.news(known) {
 		return nil, nil
 	}
+	at := source.Stamp(c.At, u.Now())
 	if c.Removed {
 		// Also of a product that was never described: its version keeps out an older description that
 		// comes late.
-		Aggregate.Append(u, c.SKU, Removed{SourceVersion: c.SourceVersion, At: c.At})
+		remove(u, c.SKU, Removed{SourceVersion: c.SourceVersion, At: at})
 		return nil, nil
 	}
 	Aggregate.Append(u, c.SKU, Described{
 		SKU: c.SKU, Name: c.Name, Segment: c.Segment, Attributes: maps.Clone(c.Attributes),
-		SourceVersion: c.SourceVersion, At: c.At,
+		SourceVersion: c.SourceVersion, At: at,
 	})
+	if known.Removed {
+		stock.List(u, c.SKU, true, at)
+		price.List(u, c.SKU, true, at)
+	}
+	return nil, nil
+}
+
+func (c Report) news(known State) bool {
+	switch {
+	case c.SourceVersion > known.SourceVersion:
+		return true
+	case !c.Compared:
+		return false
+	case c.Removed:
+		return c.SourceVersion == known.SourceVersion && !known.Removed
+	}
+	same := !known.Removed && c.Name == known.Name && c.Segment == known.Segment && maps.Equal(c.Attributes, known.Attributes)
+	return known.Absent || c.SourceVersion == known.SourceVersion && !same
+}
+
+func remove(u *eventstore.Unit, sku string, how Removed) {
+	Aggregate.Append(u, sku, how)
+	stock.List(u, sku, false, how.At)
+	price.List(u, sku, false, how.At)
+}
+
+// Vanish records that the ERP does not list a product any more.
+type Vanish struct {
+	SKU     string
+	Version int64 // of the source, that was known when the product was missed: one that came since stays
+	At      time.Time
+}
+
+// Needs implements eventstore.Command.
+func (c Vanish) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
+
+// Decide implements eventstore.Command.
+func (c Vanish) Decide(u *eventstore.Unit) (any, error) {
+	known, version := Aggregate.Load(u, c.SKU)
+	if version == 0 || known.Removed || known.SourceVersion != c.Version {
+		return nil, nil
+	}
+	remove(u, c.SKU, Removed{SourceVersion: known.SourceVersion, At: source.Stamp(c.At, u.Now()), Absent: true})
 	return nil, nil
 }

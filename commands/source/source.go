@@ -62,3 +62,12 @@ func (c Advance) Decide(u *eventstore.Unit) (any, error) {
 	Aggregate.Append(u, c.Feed, Synced{SyncedAt: c.SyncedAt, Cursor: c.Cursor})
 	return nil, nil
 }
+
+// Stamp is since when something that a legacy system says is known: by its clock, which may be ahead, but
+// never later than it was heard of. Else a stamp of the future would make it look recent until then.
+func Stamp(at, now time.Time) time.Time {
+	if at.After(now) {
+		return now
+	}
+	return at
+}

@@ -7,12 +7,17 @@
 // The WMS reports absolute levels with a version that rises with each change of the SKU. A dispatch
 // carries the version at which the WMS took its units off. So a unit is never subtracted twice: a
 // shipment counts against net only while the reported level is older than it.
+//
+// How far a level can be trusted is part of it: when the WMS reported it, whether it replaced it by
+// something that can't be used (the level is doubted from then on, until a usable one comes), and whether
+// the ERP still sells the SKU at all.
 package stock
 
 import (
 	"time"
 
 	"andes/commands/sku"
+	"andes/commands/source"
 	"andes/eventstore"
 )
 
@@ -23,6 +28,19 @@ type State struct {
 	Shipped       []Shipment `json:"shipped,omitempty"`
 	SourceVersion int64      `json:"sourceVersion"`
 	ChangedAt     time.Time  `json:"changedAt"`
+
+	LevelAt  time.Time `json:"levelAt,omitzero"`   // when the WMS set the level
+	Absent   bool      `json:"absent,omitempty"`   // the WMS does not list the SKU any more
+	Delisted bool      `json:"delisted,omitempty"` // the ERP does not sell it any more, so nobody is shown it
+	Doubt    Doubted   `json:"doubt,omitzero"`     // the zero value: none
+}
+
+// KnownAt is when the level was set, as far as it is known.
+func (s State) KnownAt() time.Time {
+	if s.LevelAt.IsZero() {
+		return s.ChangedAt // of a time when only that was kept
+	}
+	return s.LevelAt
 }
 
 // Shipment is units that left the warehouse at a version of its stock that was not reported yet.
@@ -44,7 +62,7 @@ func (s State) Net() int64 {
 var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 	Name:      "stock",
 	Published: true,
-	Events:    []eventstore.Definition[State]{levelReported, reserved, released, shipped},
+	Events:    []eventstore.Definition[State]{levelReported, reserved, released, shipped, doubted, delisted, listed},
 })
 
 // LevelReported says what the WMS has on hand.
@@ -52,6 +70,7 @@ type LevelReported struct {
 	OnHand        int64     `json:"onHand"`
 	SourceVersion int64     `json:"sourceVersion"`
 	At            time.Time `json:"at"`
+	Absent        bool      `json:"absent,omitempty"` // it is none because the SKU is not listed any more
 }
 
 var levelReported = eventstore.Define("stock.level_reported", func(s *State, e LevelReported) {
@@ -62,6 +81,10 @@ var levelReported = eventstore.Define("stock.level_reported", func(s *State, e L
 		}
 	}
 	s.OnHand, s.SourceVersion, s.ChangedAt, s.Shipped = e.OnHand, e.SourceVersion, e.At, open
+	s.LevelAt, s.Absent = e.At, e.Absent
+	if e.SourceVersion >= s.Doubt.SourceVersion {
+		s.Doubt = Doubted{}
+	}
 }, eventstore.Doc("The WMS reported the units on hand."))
 
 // Reserved says that an order holds units.
@@ -110,6 +133,10 @@ type Report struct {
 	OnHand        int64
 	SourceVersion int64
 	At            time.Time
+
+	// Compared: it was found by going through all there is. Then it also counts at the known version when
+	// it says something else, and at any version when the SKU was taken for gone.
+	Compared bool
 }
 
 // CodeInvalid refuses a level that can't be one.
@@ -121,7 +148,7 @@ const maxLevel = 1 << 50
 // Needs implements eventstore.Command.
 func (c Report) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
 
-// Decide implements eventstore.Command.
+// Decide implements eventstore.Command. Its result is whether anything changed.
 func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if fault := sku.Check(c.SKU); fault != "" {
 		return nil, eventstore.Refuse(sku.CodeInvalid, "%s", fault)
@@ -129,10 +156,40 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if c.OnHand > maxLevel || c.OnHand < -maxLevel {
 		return nil, eventstore.Refuse(CodeInvalid, "a level of %d units is out of range", c.OnHand)
 	}
-	known, version := Aggregate.Load(u, c.SKU)
-	if version > 0 && known.SourceVersion > 0 && c.SourceVersion <= known.SourceVersion {
+	known, _ := Aggregate.Load(u, c.SKU)
+	if !c.news(known) {
 		return nil, nil
 	}
-	Aggregate.Append(u, c.SKU, LevelReported{OnHand: c.OnHand, SourceVersion: c.SourceVersion, At: c.At})
+	Aggregate.Append(u, c.SKU, LevelReported{OnHand: c.OnHand, SourceVersion: c.SourceVersion, At: source.Stamp(c.At, u.Now())})
+	return nil, nil
+}
+
+func (c Report) news(known State) bool {
+	switch {
+	case known.SourceVersion <= 0 || c.SourceVersion > known.SourceVersion:
+		return true
+	case !c.Compared:
+		return false
+	}
+	return known.Absent || c.SourceVersion == known.SourceVersion && c.OnHand != known.OnHand
+}
+
+// Vanish records that the WMS does not list a SKU any more: it has no units of it.
+type Vanish struct {
+	SKU     string
+	Version int64 // of the source, that was known when the SKU was missed: one that came since stays
+	At      time.Time
+}
+
+// Needs implements eventstore.Command.
+func (c Vanish) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
+
+// Decide implements eventstore.Command.
+func (c Vanish) Decide(u *eventstore.Unit) (any, error) {
+	known, version := Aggregate.Load(u, c.SKU)
+	if version == 0 || known.Absent || known.SourceVersion != c.Version {
+		return nil, nil
+	}
+	Aggregate.Append(u, c.SKU, LevelReported{SourceVersion: known.SourceVersion, At: source.Stamp(c.At, u.Now()), Absent: true})
 	return nil, nil
 }

@@ -1,0 +1,47 @@
+package stock
+
+import (
+	"time"
+
+	"andes/commands/source"
+	"andes/eventstore"
+)
+
+// Doubted says that the WMS replaced a level by something that can't be used.
+type Doubted struct {
+	SourceVersion int64           `json:"sourceVersion"` // of what can't be used; 0: it had none
+	Code          eventstore.Code `json:"code"`          // why
+	At            time.Time       `json:"at"`            // since when the known level may be wrong
+}
+
+var doubted = eventstore.Define("stock.doubted", func(s *State, e Doubted) {
+	if !s.Doubt.At.IsZero() && s.Doubt.At.Before(e.At) {
+		e.At = s.Doubt.At
+	}
+	s.Doubt = e
+}, eventstore.Doc("The WMS replaced a level by a record that can't be used; the last level is kept, but not taken for recent."))
+
+// Doubt records that what the WMS now says of a SKU can't be used.
+type Doubt struct {
+	SKU           string
+	SourceVersion int64
+	Code          eventstore.Code
+	At            time.Time
+}
+
+// Needs implements eventstore.Command.
+func (c Doubt) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
+
+// Decide implements eventstore.Command. A record older than what is known casts no doubt on it.
+func (c Doubt) Decide(u *eventstore.Unit) (any, error) {
+	known, _ := Aggregate.Load(u, c.SKU)
+	newer := c.SourceVersion > max(known.SourceVersion, known.Doubt.SourceVersion)
+	if c.SourceVersion < 1 {
+		newer = known.Doubt.At.IsZero() && c.At.After(known.KnownAt())
+	}
+	if known.SourceVersion == 0 || !newer {
+		return nil, nil
+	}
+	Aggregate.Append(u, c.SKU, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(c.At, u.Now())})
+	return nil, nil
+}
