@@ -3,7 +3,6 @@ package httpapi
 import (
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -61,9 +60,6 @@ func (units) Schema(huma.Registry) *huma.Schema {
 	return bounded(huma.Schema{Type: huma.TypeInteger, Format: "int64"}, "", 0, maxUnits)
 }
 
-// partnerID is what a partner may be called; a name of dots alone would not survive in a path.
-var partnerID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
-
 // partnerView is a partner in answers.
 type partnerView struct {
 	ID     string     `json:"id" example:"example-shop"`
@@ -95,7 +91,7 @@ func (c *call) configurePartner() error {
 		return err
 	}
 	id := c.request.PathValue("id")
-	if !partnerID.MatchString(id) {
+	if !partner.ValidID(id) {
 		return parameterProblem(partner.CodeInvalid, "id", "an id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and does not begin with a dot")
 	}
 	policy, err := body.Policy.parse()
@@ -127,7 +123,7 @@ func (c *call) answerPartner() error {
 	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
 	defer cancel()
 	id := c.request.PathValue("id")
-	if !partnerID.MatchString(id) {
+	if !partner.ValidID(id) {
 		return eventstore.Refuse(order.CodeNotFound, "there is no such partner")
 	}
 	state, known, err := c.api.Partners.Partner(ctx, id)

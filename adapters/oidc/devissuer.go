@@ -159,7 +159,7 @@ func (d *DevIssuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	if request.TTL > 0 && request.TTL <= int(maxTTL/time.Second) {
 		ttl = time.Duration(request.TTL) * time.Second
 	}
-	if err != nil || !partnerID.MatchString(request.Partner) || len(request.Roles) > maxRoles || request.TTL < 0 || request.TTL > int(maxTTL/time.Second) {
+	if err != nil || !nameable(request.Partner) || len(request.Roles) > maxRoles || request.TTL < 0 || request.TTL > int(maxTTL/time.Second) {
 		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_request", "error_description": `expected {"partner_id":"…","roles":[…]}`})
 		return
 	}

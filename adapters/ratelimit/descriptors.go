@@ -2,12 +2,12 @@ package ratelimit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	envoy "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"andes/commands/partner"
 	"andes/quota"
 )
 
@@ -24,9 +24,6 @@ const (
 	maxHits        = 1_000_000
 	maxChannel     = 256 // bytes
 )
-
-// partnerID is what a partner can be called.
-var partnerID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // asks reads the descriptors. Errors name what is wrong, never a value.
 func (s *Service) asks(request *envoy.RateLimitRequest) ([]quota.Ask, error) {
@@ -80,7 +77,7 @@ func parse(descriptor *common.RateLimitDescriptor, hits uint64) (quota.Ask, erro
 		}
 	}
 	switch {
-	case !partnerID.MatchString(ask.Key.Partner):
+	case !partner.ValidID(ask.Key.Partner):
 		return ask, fmt.Errorf("the entry %s is missing or no partner's id", partnerEntry)
 	case !slices.Contains(quota.Groups, ask.Key.Group):
 		return ask, fmt.Errorf("the entry %s is none of %v", groupEntry, quota.Groups)

@@ -4,6 +4,7 @@ package partner
 
 import (
 	"math"
+	"regexp"
 	"time"
 
 	"andes/commands/money"
@@ -18,6 +19,11 @@ type State struct {
 	Tier   string `json:"tier"` // bronze, silver or gold
 	Policy Policy `json:"policy"`
 }
+
+var idText = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+
+// ValidID tells whether a partner may be called so; a name of dots alone would not survive in a path.
+func ValidID(id string) bool { return idText.MatchString(id) }
 
 // Policy is how a channel sees stock and prices.
 type Policy struct {

@@ -199,3 +199,14 @@ func TestAPartnerIsReadBackAsItWasConfigured(t *testing.T) {
 	}
 	s.CheckFolds(t)
 }
+
+func TestAPartnersIDSurvivesInAPath(t *testing.T) {
+	for id, want := range map[string]bool{
+		"acme": true, "a": true, "A-1_b.c": true, "-": true, strings.Repeat("a", 64): true,
+		"": false, ".": false, "..": false, ".hidden": false, strings.Repeat("a", 65): false, "a/b": false, "a b": false, "ä": false, "a\n": false,
+	} {
+		if got := partner.ValidID(id); got != want {
+			t.Errorf("%q: %v", id, got)
+		}
+	}
+}
