@@ -36,6 +36,11 @@ type Session interface {
 	Next(ctx context.Context, after int64) ([]eventstore.Record, []eventstore.StateRecord, error)
 	// Save moves the checkpoint; it fails when the session is no longer ours.
 	Save(ctx context.Context, position int64) error
+	// Republication gives the order to publish a part of the log again that is open; its ID is empty when none
+	// is. It is asked at every turn.
+	Republication(ctx context.Context) (eventstore.Republication, error)
+	// Republished saves how far the order has been carried out.
+	Republished(ctx context.Context, order eventstore.Republication) error
 	// Close gives the role up.
 	Close() error
 }
@@ -75,8 +80,9 @@ func (c RelayConfig) validate() error {
 //
 //	      ┌── Next after head ──► publish ──► acked: head moves
 //	head ─┤                          └─ a topic fails: it falls behind, head moves without it
-//	      └── a topic behind ──► Next after its own position ──► publish ──► caught up
-//	checkpoint = the least of all positions
+//	      ├── a topic behind ──► Next after its own position ──► publish ──► caught up
+//	      └── an order to publish again ──► Next after what it has reached ──► publish ──► carried out
+//	checkpoint = the least of all positions but an order's
 type Relay struct {
 	cfg     RelayConfig
 	metrics *relayMetrics

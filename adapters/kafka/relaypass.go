@@ -29,6 +29,10 @@ type pass struct {
 	head    int64
 	saved   int64
 	behind  map[string]*laggard
+	again   struct { // when publishing again is tried after a failure
+		retryAt time.Time
+		wait    backoff
+	}
 }
 
 // laggard is a topic that could not be published to when the others could.
@@ -42,7 +46,9 @@ func (r *Relay) newPass(session Session) *pass {
 	checkpoint := session.Checkpoint()
 	r.metrics.position.Set(float64(checkpoint))
 	r.metrics.checkpoint.Set(float64(checkpoint))
-	return &pass{Relay: r, session: session, head: checkpoint, saved: noCheckpointSaved, behind: map[string]*laggard{}}
+	p := &pass{Relay: r, session: session, head: checkpoint, saved: noCheckpointSaved, behind: map[string]*laggard{}}
+	p.again.wait = backoff{least: behindBackoffMin, most: behindBackoffMax}
+	return p
 }
 
 func (p *pass) follow(ctx context.Context) error {
@@ -60,6 +66,9 @@ func (p *pass) follow(ctx context.Context) error {
 			return err
 		}
 		if err := p.save(ctx); err != nil {
+			return err
+		}
+		if err := p.republish(ctx); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

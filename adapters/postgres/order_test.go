@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"andes/adapters/postgres"
 	"andes/eventstore"
 	"andes/test/pgtest"
 )
@@ -76,5 +77,53 @@ func TestAForeignTransactionHoldsNobodyBack(t *testing.T) {
 	execute(t, store, level("A", 1))
 	if records, err := store.ReadAll(t.Context(), 0, 10); err != nil || len(records) != 1 {
 		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+// TestTheRelayReadsWhatWasCommittedHoweverSlowly: many writers draw positions and take their time to commit.
+func TestTheRelayReadsWhatWasCommittedHoweverSlowly(t *testing.T) {
+	t.Parallel()
+	config := pgtest.Config(t)
+	store := pgtest.Store(t, config, pgtest.Registry(t))
+	session, err := postgres.NewRelayLog(store.DB, postgres.DefaultRelayConfig()).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close() }()
+	const writers, each = 20, 5
+	var writing sync.WaitGroup
+	for writer := range writers {
+		conn := sql(t, config)
+		writing.Go(func() {
+			for version := range each {
+				_, err := conn.Exec(t.Context(), fmt.Sprintf(`BEGIN;
+					SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/shard', 0));
+					INSERT INTO events (shard, position, stream, version, id, type, schema, data, meta, recorded_at)
+					VALUES (0, nextval('position_0'), 'stock/W%d', %d, '%s', 'stock.level_reported', 1, '{}', '{}', now());
+					SELECT pg_sleep(random() * 0.02); COMMIT`, writer, version+1, uuid.NewString()))
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	versions := map[string]int64{}
+	seen, last := 0, int64(0)
+	for seen < writers*each && !t.Failed() {
+		records, _, err := session.Next(t.Context(), last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range records {
+			if record.Version != versions[record.Stream.Key]+1 || record.Position <= last {
+				t.Errorf("%s version %d at %d comes after version %d and position %d", record.Stream, record.Version, record.Position, versions[record.Stream.Key], last)
+			}
+			versions[record.Stream.Key], last = record.Version, record.Position
+			seen++
+		}
+	}
+	writing.Wait()
+	if all, err := store.ReadAll(t.Context(), 0, 2*writers*each); err != nil || len(all) != seen {
+		t.Errorf("%d are committed, %d were seen: %v", len(all), seen, err)
 	}
 }

@@ -44,6 +44,22 @@ func (db *DB) States(ctx context.Context, streams []eventstore.Stream) (map[even
 	return found, nil
 }
 
+// StatesSince counts, by category, the states that changed after a position.
+func (db *DB) StatesSince(ctx context.Context, position int64) (map[string]int64, error) {
+	rows, err := db.pool.Query(ctx, "SELECT category, count(*) FROM states WHERE position > $1 GROUP BY category", position)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	counts := map[string]int64{}
+	var category string
+	var count int64
+	_, err = pgx.ForEachRow(rows, []any{&category, &count}, func() error {
+		counts[category] = count
+		return nil
+	})
+	return counts, unavailable(err)
+}
+
 // querier is a pool or a connection.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

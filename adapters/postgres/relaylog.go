@@ -46,6 +46,9 @@ type RelaySession struct {
 	woken      chan struct{}
 	stop       context.CancelFunc
 	listening  sync.WaitGroup
+
+	looked       time.Time // for an order to publish again
+	republishing bool
 }
 
 // ErrCheckpointAhead says that the checkpoint is beyond the end of the log, as after a restored dump.
@@ -67,7 +70,7 @@ func (l *RelayLog) Acquire(ctx context.Context) (*RelaySession, error) {
 }
 
 func (l *RelayLog) become(ctx context.Context, session *RelaySession) error {
-	if err := waitForLock(ctx, session.conn, "relay/"+l.config.Name, l.config.Standby); err != nil {
+	if err := waitForLock(ctx, session.conn, relayLock(l.config.Name), l.config.Standby); err != nil {
 		return err
 	}
 	_, err := session.conn.Exec(ctx, "INSERT INTO checkpoints (name, shard, position) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING", l.config.Name, shard)
@@ -86,6 +89,9 @@ func (l *RelayLog) become(ctx context.Context, session *RelaySession) error {
 	}
 	return session.listen(ctx)
 }
+
+// relayLock names the lock that the active relay holds.
+func relayLock(name string) string { return "relay/" + name }
 
 // waitForLock takes a session lock, asking again every pause.
 func waitForLock(ctx context.Context, conn *pgx.Conn, name string, pause time.Duration) error {
@@ -142,7 +148,7 @@ func (s *RelaySession) Next(ctx context.Context, after int64) ([]eventstore.Reco
 	if err != nil || len(records) > 0 {
 		return records, states, err
 	}
-	timer := time.NewTimer(s.log.config.Poll)
+	timer := time.NewTimer(s.patience())
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -151,6 +157,16 @@ func (s *RelaySession) Next(ctx context.Context, after int64) ([]eventstore.Reco
 	case <-timer.C:
 	}
 	return s.page(ctx, after)
+}
+
+// patience is how long there may be nothing to do.
+func (s *RelaySession) patience() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.republishing {
+		return republishPause
+	}
+	return s.log.config.Poll
 }
 
 func (s *RelaySession) page(ctx context.Context, after int64) ([]eventstore.Record, []eventstore.StateRecord, error) {

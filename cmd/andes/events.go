@@ -14,14 +14,16 @@ import (
 	"andes/eventstore"
 )
 
-// eventsCmd looks into the event log. It reads only, and shows no personal data and no payment token: the
-// events' declarations say what is sensitive.
+// eventsCmd looks into the event log, and can have it published again. It changes no event, and shows no
+// personal data and no payment token: the events' declarations say what is sensitive.
 type eventsCmd struct {
 	Cat   eventsCatCmd   `cmd:"" help:"Print events in the order of the log."`
 	Tail  eventsTailCmd  `cmd:"" help:"Print the last events, and those that come."`
 	Grep  eventsGrepCmd  `cmd:"" help:"Find events by a regular expression in their stream, payload or metadata."`
 	Stats eventsStatsCmd `cmd:"" help:"Count events by type and time, and name the largest streams."`
 	Show  eventsShowCmd  `cmd:"" help:"Print one stream and the state that its events fold to, now or at an earlier moment."`
+
+	Republish eventsRepublishCmd `cmd:"" help:"Publish a part of the log to Kafka again, as after the loss of a topic. Consumers recognise what they have seen."`
 }
 
 // eventFilter says which events are wanted.

@@ -22,6 +22,7 @@ type memoryLog struct {
 	owner      int // the current session
 	refuseSave int // how many saves fail from now on
 	pageBytes  int // 0: unbounded
+	again      eventstore.Republication
 	changed    chan struct{}
 	free       chan struct{} // holds a token while nobody is active
 }
@@ -162,6 +163,25 @@ func (s *memorySession) Save(_ context.Context, position int64) error {
 	}
 	s.log.checkpoint = position
 	s.log.saves = append(s.log.saves, position)
+	return nil
+}
+
+func (s *memorySession) Republication(context.Context) (eventstore.Republication, error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.id != s.log.owner {
+		return eventstore.Republication{}, errFenced
+	}
+	return s.log.again, nil
+}
+
+func (s *memorySession) Republished(_ context.Context, order eventstore.Republication) error {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.id != s.log.owner {
+		return errFenced
+	}
+	s.log.again.Reached, s.log.again.Records = order.Reached, order.Records
 	return nil
 }
 
