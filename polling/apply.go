@@ -14,54 +14,51 @@ import (
 // CodeFailed rejects a record that our own side fails at again and again.
 const CodeFailed eventstore.Code = "RECORD_FAILED"
 
-// maxFailures is after how many polls in a row a failing record no longer stops the feed.
+// maxFailures is after how many attempts in a row a failing record no longer stops the feed.
 const maxFailures = 3
 
-// applied is what became of a page.
-type applied struct {
-	refused []Refused
-	failed  []error // records that the next poll has to try again; the first few of them
+// applier runs the commands of records, whoever brought them.
+type applier struct {
+	executor eventstore.Executor
+	inFlight int
+
+	mu       sync.Mutex
+	failures map[string]int // of records that fail on our side, attempts in a row
 }
 
-// apply runs the items' commands, many at once so that they share transactions. A refused item does not
-// stop the others, nor does one that fails by itself; an executor that can't work now does.
-func (p *Poller) apply(ctx context.Context, items []Item) (applied, error) {
+// result is what became of an item.
+type result struct {
+	changed bool // it was news
+	refusal *eventstore.Refusal
+	fault   error // it failed by itself and is to be tried again
+}
+
+// run runs the items' commands, many at once so that they share transactions. A refused item does not stop
+// the others, nor does one that fails by itself; an executor that can't work now does.
+func (a *applier) run(ctx context.Context, items []Item) ([]result, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(p.cfg.InFlight)
-	var mu sync.Mutex
-	var a applied
-	for _, item := range items {
+	group.SetLimit(a.inFlight)
+	results := make([]result, len(items))
+	for i, item := range items {
 		if item.Fault != nil {
-			mu.Lock()
-			a.refused = append(a.refused, Refused{Item: item, Refusal: item.Fault})
-			mu.Unlock()
+			results[i].refusal = item.Fault
 			continue
 		}
 		group.Go(func() error {
-			_, err := p.cfg.Executor.Execute(ctx, eventstore.Request{Command: item.Command, Meta: item.Meta})
+			outcome, err := a.executor.Execute(ctx, eventstore.Request{Command: item.Command, Meta: item.Meta})
 			if err != nil && unable(ctx, err) {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			refusal, fault := p.judge(item, err)
-			if refusal != nil {
-				a.refused = append(a.refused, Refused{Item: item, Refusal: refusal})
-			}
-			if fault != nil && len(a.failed) < maxReported {
-				a.failed = append(a.failed, fault)
-			}
+			results[i].changed = err == nil && outcome.Position > 0
+			results[i].refusal, results[i].fault = a.judge(item, err)
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return applied{}, fmt.Errorf("apply a page: %w", err)
+		return nil, fmt.Errorf("apply records: %w", err)
 	}
-	return a, nil
+	return results, nil
 }
-
-// maxReported bounds how many failing records one error names.
-const maxReported = 10
 
 // unable tells whether the error is about the executor and not about the command.
 func unable(ctx context.Context, err error) bool {
@@ -71,24 +68,51 @@ func unable(ctx context.Context, err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// judge tells whether an item is refused, or has failed and is to be tried by the next poll.
-func (p *Poller) judge(item Item, err error) (*eventstore.Refusal, error) {
+// judge tells whether an item is refused, or has failed and is to be tried again.
+func (a *applier) judge(item Item, err error) (*eventstore.Refusal, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	key := fmt.Sprintf("%s@%d", item.ID, item.Version)
 	if err == nil {
-		delete(p.failures, key)
+		delete(a.failures, key)
 		return nil, nil
 	}
 	if refusal, is := errors.AsType[*eventstore.Refusal](err); is {
-		delete(p.failures, key)
+		delete(a.failures, key)
 		return refusal, nil
 	}
-	if len(p.failures) >= maxRemembered {
-		clear(p.failures)
+	if a.failures == nil || len(a.failures) >= maxRemembered {
+		a.failures = map[string]int{}
 	}
-	p.failures[key]++
-	if eventstore.Classify(err) == eventstore.Permanent || p.failures[key] >= maxFailures {
-		delete(p.failures, key)
+	a.failures[key]++
+	if eventstore.Classify(err) == eventstore.Permanent || a.failures[key] >= maxFailures {
+		delete(a.failures, key)
 		return eventstore.Refuse(CodeFailed, "%v", err), nil
 	}
 	return nil, fmt.Errorf("record %s: %w", key, err)
+}
+
+// doubt runs what refused items tell of the values that they were to replace. A doubt that is refused is of
+// a record that names nothing.
+func (a *applier) doubt(ctx context.Context, refused []Refused) error {
+	var doubts []Item
+	for _, r := range refused {
+		if r.Item.Doubt == nil {
+			continue
+		}
+		doubts = append(doubts, Item{ID: "doubt of " + r.Item.ID, Version: r.Item.Version, Command: r.Item.Doubt(r.Refusal.Code), Meta: r.Item.Meta})
+	}
+	if len(doubts) == 0 {
+		return nil
+	}
+	results, err := a.run(ctx, doubts)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.fault != nil {
+			return r.fault
+		}
+	}
+	return nil
 }

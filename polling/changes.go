@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -11,6 +12,23 @@ import (
 type Since struct {
 	UpdatedAt time.Time
 	ID        string // set: only what sorts after (UpdatedAt, ID); else from UpdatedAt on
+}
+
+// String is the text that parseSince reads.
+func (s Since) String() string {
+	if s.UpdatedAt.IsZero() {
+		return ""
+	}
+	return s.UpdatedAt.UTC().Format(time.RFC3339Nano) + " " + s.ID
+}
+
+func parseSince(text string) (Since, error) {
+	if text == "" {
+		return Since{}, nil
+	}
+	at, id, _ := strings.Cut(text, " ")
+	updatedAt, err := time.Parse(time.RFC3339Nano, at)
+	return Since{UpdatedAt: updatedAt, ID: id}, err
 }
 
 // beyond tells whether a page that ends here made progress from s. How the source sorts ids of one moment
@@ -24,6 +42,7 @@ type Change struct {
 	UpdatedAt time.Time
 	ID        string // as the feed sorts it
 	Item      Item
+	Deleted   bool // the source says so
 }
 
 // ChangePage is one answer of a change feed.
@@ -31,6 +50,32 @@ type ChangePage struct {
 	Changes []Change
 	More    bool
 	Now     time.Time // the source's clock; zero: it does not say
+	Total   int       // live records of the whole feed; 0: it does not say
+}
+
+// read gives the page's items and where it ends.
+func (page ChangePage) read(from Since) ([]Item, Since, error) {
+	items := make([]Item, 0, len(page.Changes))
+	var at Since // the last record with a place in the feed's order
+	for _, change := range page.Changes {
+		items = append(items, change.Item)
+		if change.UpdatedAt.IsZero() || change.ID == "" {
+			continue
+		}
+		if change.UpdatedAt.Before(at.UpdatedAt) {
+			return nil, from, fmt.Errorf("%w: %q of %s comes after %q of %s", ErrBroken,
+				change.ID, change.UpdatedAt.Format(time.RFC3339Nano), at.ID, at.UpdatedAt.Format(time.RFC3339Nano))
+		}
+		at = Since{UpdatedAt: change.UpdatedAt, ID: change.ID}
+	}
+	if page.More && !at.beyond(from) {
+		return nil, from, fmt.Errorf("%w: there is said to be more, but nothing beyond %q of %s came", ErrBroken,
+			from.ID, from.UpdatedAt.Format(time.RFC3339Nano))
+	}
+	if at.ID == "" {
+		at = from
+	}
+	return items, at, nil
 }
 
 // Changes is a feed that is sorted by (updatedAt, id), where a changed record moves to the end.
@@ -125,25 +170,9 @@ func (p *changePass) Next(ctx context.Context) ([]Item, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	items := make([]Item, 0, len(page.Changes))
-	var at Since // the last record with a place in the feed's order
-	for _, change := range page.Changes {
-		items = append(items, change.Item)
-		if change.UpdatedAt.IsZero() || change.ID == "" {
-			continue
-		}
-		if change.UpdatedAt.Before(at.UpdatedAt) {
-			return nil, false, fmt.Errorf("%w: %q of %s comes after %q of %s", ErrBroken,
-				change.ID, change.UpdatedAt.Format(time.RFC3339Nano), at.ID, at.UpdatedAt.Format(time.RFC3339Nano))
-		}
-		at = Since{UpdatedAt: change.UpdatedAt, ID: change.ID}
-	}
-	if page.More && !at.beyond(p.next) {
-		return nil, false, fmt.Errorf("%w: there is said to be more, but nothing beyond %q of %s came", ErrBroken,
-			p.next.ID, p.next.UpdatedAt.Format(time.RFC3339Nano))
-	}
-	if at.ID == "" {
-		at = p.next
+	items, at, err := page.read(p.next)
+	if err != nil {
+		return nil, false, err
 	}
 	p.next, p.end = at, !page.More
 	return items, page.More, nil

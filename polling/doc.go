@@ -14,8 +14,13 @@
 // The interval adapts: a source that answers slowly is asked less often, within a bound, and one that can't
 // be asked at all, because a breaker is open, is left alone.
 //
-// A record that its command refuses goes to Rejects and does not stop the others. A fault of our own side
-// stops the poll, the cursor stays, and the next poll goes on from there.
+// A record that its command refuses goes to the Ledger and does not stop the others; what it was to replace
+// is doubted from then on. A fault of our own side stops the poll, the cursor stays, and the next poll goes on
+// from there.
+//
+// What no cursor can tell, Comparing finds: it goes through all there is, on a schedule and a page at a time.
+// A legacy system that tells of its changes by itself hands them to an Intake, which applies them in the same
+// way; polling goes on beside it, so a change that was not told is only late.
 package polling
 
 import (
@@ -35,6 +40,10 @@ type Item struct {
 	Command eventstore.Command
 	Meta    eventstore.Metadata
 	Fault   *eventstore.Refusal // set: the record can't be made a command
+
+	// Doubt tells, of a record that is refused, that what Andes has in its place is no longer known to be
+	// right; nil: that can't be told.
+	Doubt func(code eventstore.Code) eventstore.Command
 }
 
 // Refused is an item that was not applied.
@@ -67,6 +76,24 @@ type Reject struct {
 	Version int64
 	Code    eventstore.Code
 	Detail  string
+}
+
+// Ledger keeps the records that can't be used until the source has them right. A record is there once, with
+// its last fault.
+type Ledger interface {
+	Reject(ctx context.Context, r Reject) error
+	// Open gives the versions of a feed's records that are in the ledger, of so many at most.
+	Open(ctx context.Context, feed string, limit int) (map[string]int64, error)
+	// Mend strikes records out that were applied.
+	Mend(ctx context.Context, feed string, ids []string) error
+	// Again gives the records that an operator wants to be read once more, and forgets that.
+	Again(ctx context.Context, feed string, limit int) ([]string, error)
+}
+
+// Picker is a source that can be asked for single records.
+type Picker interface {
+	// Pick reads the records that are there of those that are named.
+	Pick(ctx context.Context, ids []string) ([]Item, error)
 }
 
 // Lease makes sure that a feed is polled by one process at a time.

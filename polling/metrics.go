@@ -2,6 +2,7 @@ package polling
 
 import (
 	"errors"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -13,19 +14,32 @@ type Metrics struct {
 	records  *prometheus.CounterVec
 	rejected *prometheus.CounterVec
 	interval *prometheus.GaugeVec
+	differs  *prometheus.GaugeVec
+	pushed   *prometheus.CounterVec
 }
 
 // NewMetrics registers the pollers' metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := unregistered()
-	return m, errors.Join(registerer.Register(m.polls), registerer.Register(m.seconds),
-		registerer.Register(m.records), registerer.Register(m.rejected), registerer.Register(m.interval))
+	var faults []error
+	for _, each := range []prometheus.Collector{m.polls, m.seconds, m.records, m.rejected, m.interval, m.differs, m.pushed} {
+		faults = append(faults, registerer.Register(each))
+	}
+	return m, errors.Join(faults...)
+}
+
+// Counted shows how a comparison ended: how many live records came, and how many the source says it has.
+func (m *Metrics) Counted(feed string, came, has int) {
+	if m == nil {
+		return
+	}
+	m.differs.WithLabelValues(feed).Set(math.Abs(float64(came - has)))
 }
 
 func unregistered() *Metrics {
 	return &Metrics{
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "andes_polls_total", Help: "Polls of a feed by outcome: complete, partial (more to read), failed, skipped (the source is away).",
+			Name: "andes_polls_total", Help: "Polls of a feed by outcome: complete, partial (more to read), failed, skipped (the source is away), picked (single records).",
 		}, []string{"feed", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "andes_poll_seconds", Help: "Time of one poll.", Buckets: prometheus.ExponentialBuckets(.01, 3, 9),
@@ -39,5 +53,11 @@ func unregistered() *Metrics {
 		interval: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "andes_poll_interval_seconds", Help: "Time between two polls of a feed, as long as its source's answers make it.",
 		}, []string{"feed"}),
+		differs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "andes_feed_count_difference", Help: "By how many live records the last comparison of a feed missed what its source says it has.",
+		}, []string{"feed"}),
+		pushed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "andes_feed_pushed_total", Help: "Records that legacy systems told of by themselves, by outcome: applied, known, refused, failed.",
+		}, []string{"feed", "outcome"}),
 	}
 }

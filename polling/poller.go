@@ -23,12 +23,18 @@ type Config struct {
 	Log      *slog.Logger
 	Metrics  *Metrics                            // nil: counted, but not shown
 	Rejects  func(ctx context.Context, r Reject) // nil: only logged. Told once per record and version, more often after a restart
+	Ledger   Ledger                              // nil: records that can't be used are not kept
 	Interval time.Duration                       // between the begins of two polls
 	InFlight int                                 // commands at once
 	MaxPages int                                 // of one poll; the rest is read by the next one
 
 	MaxInterval time.Duration // to which slow answers lengthen the interval
 	Away        func() bool   // tells that the source can't be asked now, so that the turn is skipped; nil: it always can
+
+	// Urgent lists the records, up to MaxUrgent, that are read more often than the rest: those of a promotion.
+	// It is asked before each wait, and needs a Source that is a Picker; nil: none are.
+	Urgent         func() []string
+	UrgentInterval time.Duration // between two readings of them; 0: a quarter of Interval
 }
 
 // Defaults of a poller.
@@ -38,15 +44,18 @@ const (
 	DefaultMaxPages = 10_000
 
 	DefaultMaxInterval = 30 * time.Second
+
+	urgentShare = 4 // urgent records are read so many times as often
 )
 
 // Poller polls one feed.
 type Poller struct {
 	cfg      Config
 	polling  sync.Mutex // one poll at a time in this process, whoever asked for it
-	rejected memory
-	failures map[string]int // of records that fail on our side, polls in a row
-	slowest  time.Duration  // answer of this poll
+	applier  *applier
+	rejects  *rejects
+	haste    urgency
+	slowest  time.Duration // answer of this poll
 	interval *interval
 }
 
@@ -81,8 +90,15 @@ func New(cfg Config) (*Poller, error) {
 	if cfg.MaxInterval == 0 {
 		cfg.MaxInterval = DefaultMaxInterval
 	}
+	if cfg.UrgentInterval == 0 {
+		cfg.UrgentInterval = cfg.Interval / urgentShare
+	}
 	adapting := &interval{least: cfg.Interval, most: max(cfg.Interval, cfg.MaxInterval), current: cfg.Interval}
-	return &Poller{cfg: cfg, failures: map[string]int{}, interval: adapting}, errors.Join(faults...)
+	return &Poller{
+		cfg: cfg, interval: adapting,
+		applier: &applier{executor: cfg.Executor, inFlight: cfg.InFlight},
+		rejects: &rejects{feed: cfg.Feed, ledger: cfg.Ledger, told: cfg.Rejects, log: cfg.Log, metrics: cfg.Metrics},
+	}, errors.Join(faults...)
 }
 
 // Run polls while it holds the lease, until ctx ends. A poll that fails is tried again after the interval,
@@ -113,7 +129,10 @@ func (p *Poller) repeat(ctx context.Context) error {
 		if err == nil && !complete {
 			continue
 		}
-		pause(ctx, p.interval.rest(p.cfg.Now().Sub(begun)))
+		if err := p.again(ctx); err != nil && ctx.Err() == nil {
+			p.cfg.Log.WarnContext(ctx, "records were not read once more", "feed", p.cfg.Feed, "error", err)
+		}
+		p.rest(ctx, p.interval.rest(p.cfg.Now().Sub(begun)))
 	}
 	return context.Cause(ctx)
 }
@@ -196,15 +215,9 @@ func (p *Poller) page(ctx context.Context, pass Pass, begun time.Time, move bool
 		return false, nil, err
 	}
 	p.cfg.Metrics.records.WithLabelValues(p.cfg.Feed).Add(float64(len(items)))
-	applied, err := p.apply(ctx, items)
-	if err != nil {
-		return false, nil, err
-	}
-	for _, r := range pass.Settle(applied.refused) {
-		p.reject(ctx, r)
-	}
-	if !move || len(applied.failed) > 0 {
-		return more, applied.failed, nil
+	failed, err = p.settle(ctx, items, pass.Settle)
+	if err != nil || !move || len(failed) > 0 {
+		return more && err == nil, failed, err
 	}
 	advance := source.Advance{Feed: p.cfg.Feed, Cursor: pass.Cursor()}
 	if !more {
@@ -217,31 +230,36 @@ func (p *Poller) page(ctx context.Context, pass Pass, begun time.Time, move bool
 	return more, nil, nil
 }
 
-func (p *Poller) reject(ctx context.Context, r Refused) {
-	if !p.rejected.add(fmt.Sprintf("%s@%d", r.Item.ID, r.Item.Version)) {
-		return
-	}
-	p.cfg.Metrics.rejected.WithLabelValues(p.cfg.Feed, string(r.Refusal.Code)).Inc()
-	reject := Reject{Feed: p.cfg.Feed, ID: r.Item.ID, Version: r.Item.Version, Code: r.Refusal.Code, Detail: r.Refusal.Detail}
-	p.cfg.Log.WarnContext(ctx, "a record of a feed can't be used", "feed", reject.Feed, "id", reject.ID,
-		"version", reject.Version, "code", reject.Code, "detail", reject.Detail)
-	if p.cfg.Rejects != nil {
-		p.cfg.Rejects(ctx, reject)
-	}
-}
+// maxReported bounds how many failing records one error names.
+const maxReported = 10
 
-// memory remembers which records were reported. It forgets all when it is full: then some are reported twice.
-type memory map[string]struct{}
-
-const maxRemembered = 20_000
-
-func (m *memory) add(key string) (fresh bool) {
-	if _, known := (*m)[key]; known {
-		return false
+// settle applies items and deals with those that can't be. failed are faults of records that the next poll
+// has to try again; the first few of them.
+func (p *Poller) settle(ctx context.Context, items []Item, final func([]Refused) []Refused) (failed []error, err error) {
+	results, err := p.applier.run(ctx, items)
+	if err != nil {
+		return nil, err
 	}
-	if *m == nil || len(*m) >= maxRemembered {
-		*m = memory{}
+	var refused []Refused
+	done := make([]Item, 0, len(items))
+	for i, r := range results {
+		switch {
+		case r.refusal != nil:
+			refused = append(refused, Refused{Item: items[i], Refusal: r.refusal})
+		case r.fault == nil:
+			done = append(done, items[i])
+		case len(failed) < maxReported:
+			failed = append(failed, r.fault)
+		}
 	}
-	(*m)[key] = struct{}{}
-	return true
+	refused = final(refused)
+	for _, r := range refused {
+		if err := p.rejects.add(ctx, r); err != nil {
+			return failed, err
+		}
+	}
+	if err := p.applier.doubt(ctx, refused); err != nil {
+		return failed, err
+	}
+	return failed, p.rejects.applied(ctx, done)
 }

@@ -1,6 +1,8 @@
 // Package erp keeps Andes in step with the ERP: the only code that talks to it. It polls two change feeds,
 // products and prices, and reports each record to the write side, which knows by the record's version
-// whether it is news.
+// whether it is news. On a schedule it reads both feeds from their beginnings, a page at a time, and finds
+// what no cursor tells: changes without a stamp or a version, records that came back, and records that are
+// gone. The ERP may also push records; Records says how they are read.
 package erp
 
 import (
@@ -39,6 +41,8 @@ type Config struct {
 	Reader   eventstore.Reader
 	Lease    polling.Lease
 	Rejects  func(context.Context, polling.Reject) // nil: only logged
+	Ledger   polling.Ledger                        // as polling.Config has it
+	States   polling.States                        // nil: the ERP's own feeds are not compared
 	Log      *slog.Logger
 	Metrics  *polling.Metrics
 	Away     func() bool      // as polling.Config has it
@@ -46,12 +50,15 @@ type Config struct {
 	Interval time.Duration    // 0: polling.DefaultInterval
 	Overlap  time.Duration    // 0: DefaultOverlap
 	PageSize int              // 0: DefaultPageSize
+
+	CompareEvery time.Duration // how often everything is compared; 0: DefaultCompareEvery
 }
 
 // Defaults of the adapter.
 const (
-	DefaultOverlap  = 5 * time.Second
-	DefaultPageSize = 1000
+	DefaultOverlap      = 5 * time.Second
+	DefaultPageSize     = 1000
+	DefaultCompareEvery = 10 * time.Minute
 )
 
 // Records may become visible up to lookback late, and are then found within lookbackEvery.
@@ -80,6 +87,9 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = DefaultPageSize
 	}
+	if cfg.CompareEvery == 0 {
+		cfg.CompareEvery = DefaultCompareEvery
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -93,10 +103,27 @@ func New(cfg Config) (*Adapter, error) {
 		}
 	}
 	if cfg.Products == nil {
-		cfg.Products = cfg.changes("/products", productOf)
+		absence := polling.Absence[product.State]{
+			States: cfg.States, Aggregate: product.Aggregate,
+			Absent:  func(s product.State) bool { return s.Removed },
+			Version: func(s product.State) int64 { return s.SourceVersion },
+			Vanish: func(sku string, version int64) polling.Item {
+				return polling.Item{ID: sku, Version: version, Command: product.Vanish{SKU: sku, Version: version, At: cfg.Now()}, Meta: byERP}
+			},
+		}
+		cfg.Products = cfg.feed(source.ERPProducts, "/products", productOf, absence.Gone)
 	}
 	if cfg.Prices == nil {
-		cfg.Prices = cfg.changes("/prices", priceOf)
+		absence := polling.Absence[price.State]{
+			States: cfg.States, Aggregate: price.Aggregate,
+			Absent:  func(s price.State) bool { return s.Removed },
+			Version: func(s price.State) int64 { return s.SourceVersion },
+			Vanish: func(key string, version int64) polling.Item {
+				list, sku := price.ParseKey(key)
+				return polling.Item{ID: key, Version: version, Command: price.Vanish{List: list, SKU: sku, Version: version, At: cfg.Now()}, Meta: byERP}
+			},
+		}
+		cfg.Prices = cfg.feed(source.ERPPrices, "/prices", priceOf, absence.Gone)
 	}
 	products, err := cfg.poller(source.ERPProducts, cfg.Products)
 	faults = append(faults, err)
@@ -104,20 +131,30 @@ func New(cfg Config) (*Adapter, error) {
 	return &Adapter{Products: products, Prices: prices}, errors.Join(append(faults, err)...)
 }
 
-// changes is a feed of the ERP's own.
-func (cfg Config) changes(path string, read func(json.RawMessage) polling.Change) polling.Changes {
-	return polling.Changes{
-		Fetch: func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
-			return cfg.fetch(ctx, path, since, read)
-		},
-		Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now,
+// reading makes a change of a record; compared tells that it was found by going through all there is.
+type reading func(record json.RawMessage, compared bool) polling.Change
+
+// feed is one of the ERP's own.
+func (cfg Config) feed(name, path string, read reading, gone func(context.Context, map[string]struct{}) ([]polling.Item, bool, error)) polling.Source {
+	fetch := func(compared bool) func(context.Context, polling.Since) (polling.ChangePage, error) {
+		return func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+			return cfg.fetch(ctx, path, since, func(record json.RawMessage) polling.Change { return read(record, compared) })
+		}
 	}
+	changes := polling.Changes{Fetch: fetch(false), Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now}
+	if cfg.States == nil {
+		return changes
+	}
+	return polling.Comparing{Changes: changes, Round: &polling.Round{
+		Every: cfg.CompareEvery, Now: cfg.Now, Page: polling.Everything(fetch(true)), Gone: gone,
+		Counted: func(came, has int) { cfg.Metrics.Counted(name, came, has) },
+	}}
 }
 
 func (cfg Config) poller(feed string, from polling.Source) (*polling.Poller, error) {
 	return polling.New(polling.Config{
 		Feed: feed, Source: from,
-		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects,
+		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects, Ledger: cfg.Ledger,
 		Log: cfg.Log, Metrics: cfg.Metrics, Away: cfg.Away, Now: cfg.Now, Interval: cfg.Interval,
 	})
 }
@@ -136,6 +173,7 @@ type page struct {
 	Items   *[]json.RawMessage `json:"items"`
 	HasMore *bool              `json:"hasMore"`
 	Now     string             `json:"now"`
+	Total   int                `json:"total"`
 }
 
 func (cfg Config) fetch(ctx context.Context, path string, since polling.Since, read func(json.RawMessage) polling.Change) (polling.ChangePage, error) {
@@ -160,7 +198,7 @@ func (cfg Config) fetch(ctx context.Context, path string, since polling.Since, r
 	case got.Items == nil || got.HasMore == nil:
 		return polling.ChangePage{}, fmt.Errorf("read %s: %w: items or hasMore is missing", path, polling.ErrBroken)
 	}
-	answer := polling.ChangePage{More: *got.HasMore, Changes: make([]polling.Change, len(*got.Items))}
+	answer := polling.ChangePage{More: *got.HasMore, Total: got.Total, Changes: make([]polling.Change, len(*got.Items))}
 	if now, err := time.Parse(time.RFC3339Nano, got.Now); err == nil {
 		answer.Now = now
 	}
@@ -177,10 +215,12 @@ type revision struct {
 	Deleted   bool   `json:"deleted"`
 }
 
+var byERP = eventstore.Metadata{Actor: "erp"}
+
 // change places a record in the feed. readable is why the record could not be decoded completely; even
 // then its place counts, or the feed could not be read past it.
 func (r revision) change(id string, readable error, command func(at time.Time) eventstore.Command) polling.Change {
-	change := polling.Change{ID: id, Item: polling.Item{ID: id, Version: r.Version, Meta: eventstore.Metadata{Actor: "erp"}}}
+	change := polling.Change{ID: id, Deleted: r.Deleted, Item: polling.Item{ID: id, Version: r.Version, Meta: byERP}}
 	at, err := time.Parse(time.RFC3339Nano, r.UpdatedAt)
 	if err == nil {
 		change.UpdatedAt = at.UTC()
@@ -198,7 +238,15 @@ func (r revision) change(id string, readable error, command func(at time.Time) e
 	return change
 }
 
-func productOf(raw json.RawMessage) polling.Change {
+// Records are the kinds that the ERP may push, in the form of its feeds.
+func Records() map[string]polling.Kind {
+	return map[string]polling.Kind{
+		"product": {Feed: source.ERPProducts, Read: func(record json.RawMessage) polling.Item { return productOf(record, false).Item }},
+		"price":   {Feed: source.ERPPrices, Read: func(record json.RawMessage) polling.Item { return priceOf(record, false).Item }},
+	}
+}
+
+func productOf(raw json.RawMessage, compared bool) polling.Change {
 	var r struct {
 		revision
 		SKU        string            `json:"sku"`
@@ -210,24 +258,35 @@ func productOf(raw json.RawMessage) polling.Change {
 	return r.change(r.SKU, err, func(at time.Time) eventstore.Command {
 		return product.Report{
 			SKU: r.SKU, Name: r.Name, Segment: r.Segment, Attributes: r.Attributes,
-			SourceVersion: r.Version, At: at, Removed: r.Deleted,
+			SourceVersion: r.Version, At: at, Removed: r.Deleted, Compared: compared,
 		}
 	})
 }
 
-func priceOf(raw json.RawMessage) polling.Change {
+func priceOf(raw json.RawMessage, compared bool) polling.Change {
 	var r struct {
 		revision
 		PriceList string `json:"priceList"`
 		SKU       string `json:"sku"`
 		Amount    string `json:"amount"` // a number would have passed through a float somewhere
 		Currency  string `json:"currency"`
+		MinQty    int64  `json:"minQty"` // from how many units on; a price here is for any number
 	}
 	err := json.Unmarshal(raw, &r)
-	return r.change(price.Key(r.PriceList, r.SKU), err, func(at time.Time) eventstore.Command {
+	change := r.change(price.Key(r.PriceList, r.SKU), err, func(at time.Time) eventstore.Command {
 		return price.Report{
 			List: r.PriceList, SKU: r.SKU, Amount: r.Amount, Currency: r.Currency,
-			SourceVersion: r.Version, At: at, Removed: r.Deleted,
+			SourceVersion: r.Version, At: at, Removed: r.Deleted, Compared: compared,
 		}
 	})
+	if r.MinQty < 0 || r.MinQty > 1 {
+		// It is no word about the price of one unit, which stays as it is.
+		change.Item.ID += fmt.Sprintf("|from %d", r.MinQty)
+		change.Item.Command, change.Item.Fault = nil, eventstore.Refuse(CodeRecordInvalid, "minQty %d: prices by quantity are not known here", r.MinQty)
+		return change
+	}
+	change.Item.Doubt = func(code eventstore.Code) eventstore.Command {
+		return price.Doubt{List: r.PriceList, SKU: r.SKU, SourceVersion: r.Version, Code: code, At: change.UpdatedAt}
+	}
+	return change
 }

@@ -3,6 +3,7 @@ package tryton
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"andes/commands/price"
@@ -14,7 +15,7 @@ import (
 type Catalogue struct {
 	Client       *Client
 	Reader       eventstore.Reader
-	States       States
+	States       polling.States
 	Now          func() time.Time // nil: time.Now
 	PriceList    string           // the name under which the products' own list prices are known
 	PageSize     int              // products; 0: DefaultPageSize
@@ -64,19 +65,47 @@ func orDefault[T comparable](value, fallback T) T {
 
 // source makes the feed of what about tells of products.
 func (c *Catalogue) source(about aboutProducts, gone func(context.Context, map[string]struct{}) ([]polling.Item, error), sign func(context.Context) (string, error)) polling.Source {
-	return comparing{
-		changes: polling.Changes{
+	return polling.Comparing{
+		Present: true,
+		Changes: polling.Changes{
 			Fetch: func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
 				return c.changed(ctx, since, about)
 			},
 			Overlap: orDefault(c.Overlap, DefaultOverlap), Lookback: lookback, LookbackEvery: lookbackEvery, Now: c.now,
 		},
-		round: &round{
-			every: orDefault(c.CompareEvery, DefaultCompareEvery), now: c.now, gone: gone, sign: sign,
-			page: func(ctx context.Context, after int64) ([]polling.Item, []string, int64, error) {
+		Round: &polling.Round{
+			Every: orDefault(c.CompareEvery, DefaultCompareEvery), Now: c.now, Gone: asked(gone), Sign: sign,
+			Page: byID(func(ctx context.Context, after int64) ([]polling.Item, []string, int64, error) {
 				return c.all(ctx, after, about)
-			},
+			}),
 		},
+	}
+}
+
+// byID reads a round's pages in the order of ids.
+func byID(page func(ctx context.Context, after int64) ([]polling.Item, []string, int64, error)) func(context.Context, string) (polling.RoundPage, error) {
+	return func(ctx context.Context, after string) (polling.RoundPage, error) {
+		var id int64
+		if after != "" {
+			var err error
+			if id, err = strconv.ParseInt(after, 10, 64); err != nil {
+				return polling.RoundPage{}, err
+			}
+		}
+		items, keys, last, err := page(ctx, id)
+		found := polling.RoundPage{Items: items, Keys: keys}
+		if last != 0 {
+			found.Next = strconv.FormatInt(last, 10)
+		}
+		return found, err
+	}
+}
+
+// asked is for what is asked for by name before it is taken for gone, so that one round is enough.
+func asked(gone func(context.Context, map[string]struct{}) ([]polling.Item, error)) func(context.Context, map[string]struct{}) ([]polling.Item, bool, error) {
+	return func(ctx context.Context, seen map[string]struct{}) ([]polling.Item, bool, error) {
+		items, err := gone(ctx, seen)
+		return items, false, err
 	}
 }
 

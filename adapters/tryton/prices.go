@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cockroachdb/apd/v3"
@@ -192,12 +193,12 @@ func rounded(amount decimal, currency string) string {
 
 // pricesGone finds the prices that Andes has and Tryton has not: of products and of price lists that are gone.
 func (c *Catalogue) pricesGone(ctx context.Context, seen map[string]struct{}) ([]polling.Item, error) {
-	missing, err := missing(ctx, c.States, price.Aggregate, seen, func(state price.State) bool { return state.Removed })
+	missing, err := polling.Missing(ctx, c.States, price.Aggregate, seen, func(state price.State) bool { return state.Removed })
 	if err != nil {
 		return nil, err
 	}
 	var items []polling.Item
-	for keys := range slices.Chunk(missing, c.pageSize()) {
+	for keys := range slices.Chunk(slices.Sorted(maps.Keys(missing)), c.pageSize()) {
 		again, err := c.pricesAgain(ctx, keys)
 		if err != nil {
 			return nil, err

@@ -160,12 +160,12 @@ func sameProduct(state product.State, report product.Report) bool {
 
 // productsGone finds what Andes knows and Tryton has not, asking for it by name once more.
 func (c *Catalogue) productsGone(ctx context.Context, seen map[string]struct{}) ([]polling.Item, error) {
-	missing, err := missing(ctx, c.States, product.Aggregate, seen, func(state product.State) bool { return state.Removed })
+	missing, err := polling.Missing(ctx, c.States, product.Aggregate, seen, func(state product.State) bool { return state.Removed })
 	if err != nil {
 		return nil, err
 	}
 	var items []polling.Item
-	for codes := range slices.Chunk(missing, c.pageSize()) {
+	for codes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), c.pageSize()) {
 		said, err := c.describe(ctx, codes)
 		if err != nil {
 			return nil, err

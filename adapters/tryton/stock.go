@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 type Warehouse struct {
 	Client       *Client
 	Reader       eventstore.Reader
-	States       States
+	States       polling.States
 	Now          func() time.Time // nil: time.Now
 	Codes        []string         // of the warehouses that count; none: all
 	PageSize     int              // rows; 0: DefaultPageSize
@@ -56,9 +57,10 @@ func (w *Warehouse) changes(fetch func(context.Context, polling.Since) (polling.
 
 // Stock is the feed of levels: what is in the warehouses, picked goods included, until it leaves them.
 func (w *Warehouse) Stock() polling.Source {
-	return comparing{
-		changes: w.changes(w.moved),
-		round:   &round{every: orDefault(w.CompareEvery, DefaultCompareEvery), now: w.now, page: w.all, gone: w.gone},
+	return polling.Comparing{
+		Present: true,
+		Changes: w.changes(w.moved),
+		Round:   &polling.Round{Every: orDefault(w.CompareEvery, DefaultCompareEvery), Now: w.now, Page: byID(w.all), Gone: asked(w.gone)},
 	}
 }
 
@@ -213,7 +215,7 @@ func (w *Warehouse) all(ctx context.Context, after int64) ([]polling.Item, []str
 
 // gone are the SKUs that Andes has units of and Tryton does not know any more.
 func (w *Warehouse) gone(ctx context.Context, seen map[string]struct{}) ([]polling.Item, error) {
-	missing, err := missing(ctx, w.States, stock.Aggregate, seen, func(state stock.State) bool { return state.OnHand == 0 })
+	missing, err := polling.Missing(ctx, w.States, stock.Aggregate, seen, func(state stock.State) bool { return state.OnHand == 0 })
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
@@ -222,7 +224,7 @@ func (w *Warehouse) gone(ctx context.Context, seen map[string]struct{}) ([]polli
 		return nil, err
 	}
 	var items []polling.Item
-	for skus := range slices.Chunk(missing, w.pageSize()) {
+	for skus := range slices.Chunk(slices.Sorted(maps.Keys(missing)), w.pageSize()) {
 		levels, err := w.levels(ctx, company, skus)
 		if err != nil {
 			return nil, err

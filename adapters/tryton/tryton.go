@@ -22,7 +22,6 @@ import (
 	"context"
 	"time"
 
-	"andes/eventstore"
 )
 
 // Bounds of what is read.
@@ -38,12 +37,6 @@ const (
 	// maxRelated bounds how many price lists, warehouses and the like are read at once.
 	maxRelated = 200
 )
-
-// States lists what Andes knows.
-type States interface {
-	// EachState gives the states of a category in the order of their keys, in batches that are take's.
-	EachState(ctx context.Context, category string, take func(records []eventstore.StateRecord) error) error
-}
 
 // settings is the context of a call: what Tryton's functions depend on beside their arguments.
 type settings map[string]any

@@ -1,5 +1,6 @@
 // Package wms keeps Andes in step with the warehouse: the only code that talks to it. It polls the stock
-// levels, a change feed, and the shipment events, a numbered sequence.
+// levels, a change feed, and the shipment events, a numbered sequence. On a schedule it reads all levels, a
+// page at a time, and finds what no cursor tells. The WMS may also push levels; Records says how they are read.
 package wms
 
 import (
@@ -34,6 +35,9 @@ type Config struct {
 	Reader           eventstore.Reader
 	Lease            polling.Lease
 	Rejects          func(context.Context, polling.Reject) // nil: only logged
+	Ledger           polling.Ledger                        // as polling.Config has it
+	States           polling.States                        // nil: the WMS's own levels are not compared
+	Urgent           func() []string                       // SKUs whose levels are read more often, as polling.Config has it
 	Log              *slog.Logger
 	Metrics          *polling.Metrics
 	Away             func() bool      // as polling.Config has it
@@ -41,6 +45,7 @@ type Config struct {
 	StockInterval    time.Duration    // 0: polling.DefaultInterval
 	ShipmentInterval time.Duration    // 0: polling.DefaultInterval
 	Overlap          time.Duration    // of the stock feed; 0: DefaultOverlap
+	CompareEvery     time.Duration    // how often all levels are compared; 0: DefaultCompareEvery
 	PageSize         int              // 0: DefaultPageSize
 	ShipmentPolls    int              // that a shipment of an order that is not confirmed is waited for; 0: DefaultShipmentPolls
 }
@@ -49,6 +54,7 @@ type Config struct {
 const (
 	DefaultOverlap       = 5 * time.Second
 	DefaultPageSize      = 1000
+	DefaultCompareEvery  = 10 * time.Minute
 	DefaultShipmentPolls = 12
 )
 
@@ -80,14 +86,14 @@ func New(cfg Config) (*Adapter, error) {
 		}
 	}
 	if cfg.Stock == nil {
-		cfg.Stock = polling.Changes{Fetch: cfg.fetchStock, Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now}
+		cfg.Stock = cfg.levels()
 	}
 	if cfg.Shipments == nil {
 		cfg.Shipments = polling.Sequence{Fetch: cfg.fetchShipments, MayPass: mayPass, MaxPolls: cfg.ShipmentPolls}
 	}
-	stock, err := cfg.poller(source.WMSStock, cfg.StockInterval, cfg.Stock)
+	stock, err := cfg.poller(source.WMSStock, cfg.StockInterval, cfg.Stock, cfg.Urgent)
 	faults = append(faults, err)
-	shipments, err := cfg.poller(source.WMSShipments, cfg.ShipmentInterval, cfg.Shipments)
+	shipments, err := cfg.poller(source.WMSShipments, cfg.ShipmentInterval, cfg.Shipments, nil)
 	return &Adapter{Stock: stock, Shipments: shipments}, errors.Join(append(faults, err)...)
 }
 
@@ -104,16 +110,19 @@ func (cfg Config) withDefaults() Config {
 	if cfg.ShipmentPolls == 0 {
 		cfg.ShipmentPolls = DefaultShipmentPolls
 	}
+	if cfg.CompareEvery == 0 {
+		cfg.CompareEvery = DefaultCompareEvery
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
 	return cfg
 }
 
-func (cfg Config) poller(feed string, interval time.Duration, from polling.Source) (*polling.Poller, error) {
+func (cfg Config) poller(feed string, interval time.Duration, from polling.Source, urgent func() []string) (*polling.Poller, error) {
 	return polling.New(polling.Config{
-		Feed: feed, Source: from, Interval: interval,
-		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects,
+		Feed: feed, Source: from, Interval: interval, Urgent: urgent,
+		Executor: cfg.Executor, Reader: cfg.Reader, Lease: cfg.Lease, Rejects: cfg.Rejects, Ledger: cfg.Ledger,
 		Log: cfg.Log, Metrics: cfg.Metrics, Away: cfg.Away, Now: cfg.Now,
 	})
 }

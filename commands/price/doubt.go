@@ -26,7 +26,7 @@ type Doubt struct {
 	List, SKU     string
 	SourceVersion int64
 	Code          eventstore.Code
-	At            time.Time
+	At            time.Time // zero: it does not say
 }
 
 // Needs implements eventstore.Command.
@@ -38,13 +38,17 @@ func (c Doubt) Needs() []eventstore.Stream {
 func (c Doubt) Decide(u *eventstore.Unit) (any, error) {
 	key := Key(c.List, c.SKU)
 	known, _ := Aggregate.Load(u, key)
+	at := c.At
+	if at.IsZero() {
+		at = u.Now()
+	}
 	newer := c.SourceVersion > max(known.SourceVersion, known.Doubt.SourceVersion)
 	if c.SourceVersion < 1 {
-		newer = known.Doubt.At.IsZero() && c.At.After(known.ChangedAt)
+		newer = known.Doubt.At.IsZero() && at.After(known.ChangedAt)
 	}
 	if known.SourceVersion == 0 || known.Removed || !newer {
 		return nil, nil
 	}
-	Aggregate.Append(u, key, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(c.At, u.Now())})
+	Aggregate.Append(u, key, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(at, u.Now())})
 	return nil, nil
 }

@@ -37,6 +37,11 @@ var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 // Key is the stream's key: list|sku. The list's name holds no bar, so the key is unambiguous.
 func Key(list, sku string) string { return list + "|" + sku }
 
+// AppendKey appends the key.
+func AppendKey(b []byte, list, sku string) []byte {
+	return append(append(append(b, list...), '|'), sku...)
+}
+
 // ParseKey is the inverse of Key.
 func ParseKey(key string) (list, sku string) {
 	list, sku, _ = strings.Cut(key, "|")

@@ -26,7 +26,7 @@ type Doubt struct {
 	SKU           string
 	SourceVersion int64
 	Code          eventstore.Code
-	At            time.Time
+	At            time.Time // zero: it does not say
 }
 
 // Needs implements eventstore.Command.
@@ -35,13 +35,17 @@ func (c Doubt) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregat
 // Decide implements eventstore.Command. A record older than what is known casts no doubt on it.
 func (c Doubt) Decide(u *eventstore.Unit) (any, error) {
 	known, _ := Aggregate.Load(u, c.SKU)
+	at := c.At
+	if at.IsZero() {
+		at = u.Now()
+	}
 	newer := c.SourceVersion > max(known.SourceVersion, known.Doubt.SourceVersion)
 	if c.SourceVersion < 1 {
-		newer = known.Doubt.At.IsZero() && c.At.After(known.KnownAt())
+		newer = known.Doubt.At.IsZero() && at.After(known.KnownAt())
 	}
 	if known.SourceVersion == 0 || !newer {
 		return nil, nil
 	}
-	Aggregate.Append(u, c.SKU, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(c.At, u.Now())})
+	Aggregate.Append(u, c.SKU, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(at, u.Now())})
 	return nil, nil
 }
