@@ -134,6 +134,8 @@ type Guard struct {
 	places   bulkhead
 	pace     pace
 	breaker  *breaker
+
+	configured Settings // those it started with
 }
 
 // New makes a guard.
@@ -155,7 +157,7 @@ func New(cfg Config) (*Guard, error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("guard of %s: %w", cfg.System, err)
 	}
-	g := &Guard{system: cfg.System, metrics: cfg.Metrics, watch: cfg.Watch, log: cfg.Log, pace: pace{begun: time.Now()}}
+	g := &Guard{system: cfg.System, metrics: cfg.Metrics, watch: cfg.Watch, log: cfg.Log, pace: pace{begun: time.Now()}, configured: cfg.Settings}
 	g.settings.Store(&cfg.Settings)
 	g.breaker = newBreaker(func() *Breaker { return &g.settings.Load().Breaker }, g.changed)
 	g.metrics.show(g.system, Closed)

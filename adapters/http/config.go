@@ -14,6 +14,7 @@ import (
 	"andes/eventstore"
 	"andes/queries"
 	"andes/quota"
+	"andes/tuning"
 )
 
 // Role is a group of endpoints that is deployed together.
@@ -72,7 +73,8 @@ type Config struct {
 	Orders          queries.Orders                  // Query; with Command only, for the trace of webhooks
 	Partners        queries.Partners                // both
 	DeadLetters     DeadLetters                     // Ops
-	Guards          func() []Guard                  // Ops; nil: there are none here
+	Guards          func() []tuning.Guard           // Ops; nil: there are none here
+	GuardDesk       GuardDesk                       // Ops; nil: guards are not set here
 	Thresholds      queries.Thresholds              // zero: the default ones
 	Quota           Quota                           // nil: no quotas
 	QuotaDesk       QuotaDesk                       // Ops; nil: limits are not changed here
@@ -86,6 +88,9 @@ type Config struct {
 	DevIssuer http.Handler
 	// PaymentWebhookSecrets are those of the gateway's signatures; two during a rotation.
 	PaymentWebhookSecrets []string
+	// Feeds take what legacy systems tell, by the systems' names; with Command.
+	Feeds    map[string]Feed
+	FeedDesk FeedDesk // Ops; nil: nothing is told of feeds here
 	Development           bool // permits DevIssuer and subscriptions to http URLs
 
 	Clock      func() time.Time

@@ -1,66 +1,80 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"reflect"
-	"time"
+
+	"andes/eventstore"
+	"andes/tuning"
 )
 
-// Guard is how the guard of a legacy system stands in this process. Durations are in Go's notation, as 2s.
-type Guard struct {
-	System   string        `json:"system" example:"oms"`
-	Breaker  GuardBreaker  `json:"breaker"`
-	InFlight int           `json:"inFlight" doc:"Calls at this moment"`
-	Waiting  int           `json:"waiting" doc:"Calls that wait for a place"`
-	Settings GuardSettings `json:"settings"`
-}
-
-// GuardBreaker is a breaker and what it has counted.
-type GuardBreaker struct {
-	State     string    `json:"state" enum:"closed,open,half-open"`
-	Since     time.Time `json:"since"`
-	ProbesAt  time.Time `json:"probesAt,omitzero" doc:"Open: when it lets probes through"`
-	Results   int       `json:"results" doc:"Closed: results in the window"`
-	Failures  int       `json:"failures" doc:"Of them"`
-	Slow      int       `json:"slow" doc:"Of them"`
-	Probing   int       `json:"probing" doc:"Half-open: probes without a result"`
-	Recovered int       `json:"recovered" doc:"Half-open: probes that succeeded"`
-	Opened    int64     `json:"opened" doc:"Times, since the process started"`
-	Late      int64     `json:"late" doc:"Results that did not count, as they came after a change of the state"`
-}
-
-// GuardSettings are a guard's settings of the moment.
-type GuardSettings struct {
-	Concurrency int      `json:"concurrency" doc:"Calls at once"`
-	Rate        int      `json:"rate" doc:"Calls a second"`
-	QueueWait   string   `json:"queueWait" example:"5s"`
-	Timeout     string   `json:"timeout" example:"2s"`
-	Attempts    int      `json:"attempts" doc:"Of an idempotent call"`
-	Waits       []string `json:"waits" doc:"Between them"`
-	Window      int      `json:"window" doc:"Results that the breaker judges"`
-	MinCalls    int      `json:"minCalls"`
-	FailPercent int      `json:"failPercent"`
-	OpenFor     string   `json:"openFor" example:"30s"`
-	Probes      int      `json:"probes"`
+// GuardDesk is where operators change the settings of guards.
+type GuardDesk interface {
+	Show(ctx context.Context) ([]tuning.GuardStanding, error)
+	Change(ctx context.Context, change tuning.Change) (tuning.GuardStanding, error)
 }
 
 type guardsBody struct {
-	Items []Guard `json:"items"`
+	Items []tuning.Guard         `json:"items" doc:"The guards of the process that answers"`
+	Set   []tuning.GuardStanding `json:"set,omitempty" doc:"What is set for the guards of all processes"`
+}
+
+// setGuardBody sets a guard.
+type setGuardBody struct {
+	Reset  bool         `json:"reset,omitzero" doc:"First back to the configuration"`
+	Set    tuning.Patch `json:"set,omitzero" doc:"What is to be other than it is; what is not given stays"`
+	Reason string       `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
 }
 
 func (a *API) guardEndpoints() []*endpoint {
-	return []*endpoint{{
+	list := []*endpoint{{
 		method: http.MethodGet, path: "/ops/guards", id: "guards", tag: "operations", summary: "How the guards of the legacy systems stand",
 		description: "Those of the process that answers. The metrics andes_legacy_… tell it of all processes.",
 		access:      opsViewers, handle: (*call).answerGuards,
 		answers: []answer{{status: 200, description: "The guards", body: reflect.TypeFor[guardsBody]()}},
 	}}
+	if a.GuardDesk == nil {
+		return list
+	}
+	return append(list, &endpoint{
+		method: http.MethodPut, path: "/ops/guards/{system}", id: "setGuard", tag: "operations", summary: "Set the guard of a legacy system",
+		description: "Needs the role ops-admin. The guards of all processes follow within seconds; a call goes on with the settings that it began with. " +
+			"The settings are checked as a whole, and stay set over restarts until a reset.",
+		access: opsAdmins, body: reflect.TypeFor[setGuardBody](), handle: (*call).setGuard,
+		refusals: []eventstore.Code{tuning.CodeUnknown, tuning.CodeInvalid, tuning.CodeChanged},
+		answers:  []answer{{status: 200, description: "What is set", body: reflect.TypeFor[tuning.GuardStanding]()}},
+	})
 }
 
 func (c *call) answerGuards() error {
-	body := guardsBody{Items: []Guard{}}
+	body := guardsBody{Items: []tuning.Guard{}}
 	if c.api.Guards != nil {
 		body.Items = append(body.Items, c.api.Guards()...)
 	}
+	if c.api.GuardDesk != nil {
+		ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+		defer cancel()
+		var err error
+		if body.Set, err = c.api.GuardDesk.Show(ctx); err != nil {
+			return toOperator(err)
+		}
+	}
 	return c.json(http.StatusOK, body)
+}
+
+func (c *call) setGuard() error {
+	body, err := readBody[setGuardBody](c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
+	defer cancel()
+	standing, err := c.api.GuardDesk.Change(ctx, tuning.Change{
+		System: c.request.PathValue("system"), Reset: body.Reset, Patch: body.Set, Actor: c.meta().Actor, Reason: body.Reason,
+	})
+	if err != nil {
+		return toOperator(err)
+	}
+	return c.json(http.StatusOK, standing)
 }

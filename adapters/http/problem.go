@@ -22,6 +22,7 @@ import (
 	"andes/deadletters"
 	"andes/eventstore"
 	"andes/quota"
+	"andes/tuning"
 )
 
 // Codes of the edge itself. Those of the write side are declared where they are refused.
@@ -55,6 +56,8 @@ const (
 	CodeSubscriptionLimit eventstore.Code = "SUBSCRIPTION_LIMIT"
 	CodeSignatureInvalid  eventstore.Code = "SIGNATURE_INVALID"
 	CodeWebhookInvalid    eventstore.Code = "WEBHOOK_INVALID"
+	CodeFeedUnknown       eventstore.Code = "FEED_UNKNOWN"
+	CodeFeedInvalid       eventstore.Code = "FEED_INVALID"
 	CodeRateLimited       eventstore.Code = "RATE_LIMITED"
 	CodeOverloaded        eventstore.Code = "OVERLOADED"
 	CodeUnavailable       eventstore.Code = "UNAVAILABLE"
@@ -133,6 +136,8 @@ var meanings = map[eventstore.Code]meaning{
 
 	CodeSignatureInvalid: {status: 401, title: "The signature is not valid"},
 	CodeWebhookInvalid:   {status: 422, title: "The webhook's content is not valid"},
+	CodeFeedUnknown:      {status: 404, title: "There is no such feed"},
+	CodeFeedInvalid:      {status: 422, title: "The changes can't be read"},
 
 	deadletters.CodeConsumerUnknown: {status: 404, title: "There is no such consumer"},
 	deadletters.CodeLetterUnknown:   {status: 404, title: "There is no such letter"},
@@ -150,7 +155,10 @@ var meanings = map[eventstore.Code]meaning{
 	deadletters.CodeUnrestorable:    {status: 409, title: "Redacted fields can't be restored"},
 	deadletters.CodeNotRehearsable:  {status: 409, title: "The consumer can't be rehearsed"},
 
-	quota.CodeInvalid: {status: 422, title: "The limits are not valid"},
+	quota.CodeInvalid:  {status: 422, title: "The limits are not valid"},
+	tuning.CodeUnknown: {status: 404, title: "There is no such guard"},
+	tuning.CodeInvalid: {status: 422, title: "The guard's settings make no sense"},
+	tuning.CodeChanged: {status: 409, title: "Others changed the same setting"},
 
 	CodeRateLimited:    {status: 429, title: "The quota is used up", retryAfter: retrySoon, free: true},
 	CodeOverloaded:     {status: 503, title: "Too many requests at once", retryAfter: retrySoon, free: true},

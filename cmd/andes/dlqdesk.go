@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os/user"
@@ -34,13 +33,7 @@ func openDesk(ctx context.Context, s *settings, logger *slog.Logger, direct bool
 		}
 		return &desk{DeadLetters: service, actor: operatorName(), close: closeAll}, nil
 	}
-	if s.OpsURL == "" {
-		return nil, errors.New("ANDES_OPS_URL is not set: say where the ops API is, or work with --direct")
-	}
-	if s.OpsToken == "" {
-		return nil, errors.New("ANDES_OPS_TOKEN is not set: a bearer token with the role ops-viewer or ops-admin is needed")
-	}
-	client, err := opsclient.New(opsclient.Config{URL: s.OpsURL, Token: s.OpsToken})
+	client, err := s.opsClient()
 	if err != nil {
 		return nil, err
 	}

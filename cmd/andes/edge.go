@@ -8,6 +8,7 @@ import (
 	"time"
 
 	httpapi "andes/adapters/http"
+	"andes/adapters/postgres"
 	"andes/adapters/redis"
 	"andes/queries"
 )
@@ -32,12 +33,20 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 			config.Roles = append(config.Roles, endpoints)
 		}
 	}
+	if slices.Contains(config.Roles, httpapi.Command) {
+		feeds, err := p.pushedFeeds()
+		if err != nil {
+			return nil, err
+		}
+		config.Feeds = feeds
+	}
 	if slices.Contains(config.Roles, httpapi.Ops) {
+		config.FeedDesk = postgres.Feeds{DB: p.store.DB}
 		service, err := p.deadLetters(ctx)
 		if err != nil {
 			return nil, err
 		}
-		config.DeadLetters, config.Guards = service, p.guardStates
+		config.DeadLetters, config.Guards, config.GuardDesk = service, p.guardStates, p.guardDesk()
 	}
 	model, err := p.readModel()
 	if err != nil {

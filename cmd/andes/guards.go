@@ -1,9 +1,16 @@
 package main
 
 import (
+	"fmt"
+	"time"
+
 	"andes/adapters/guard"
-	httpapi "andes/adapters/http"
+	"andes/adapters/postgres"
+	"andes/tuning"
 )
+
+// guardedSystems are those that have a guard in the processes that call them.
+var guardedSystems = []string{"erp", "wms", "oms", "payment"}
 
 // guard gives the settings with which the guard of a system starts.
 func (s *settings) guard(system string) guard.Settings {
@@ -38,26 +45,28 @@ func (p *platform) guarded(system string) (*guard.Guard, error) {
 }
 
 // guardStates tells operators how the guards of this process stand.
-func (p *platform) guardStates() []httpapi.Guard {
-	states := make([]httpapi.Guard, len(p.guards))
+func (p *platform) guardStates() []tuning.Guard {
+	states := make([]tuning.Guard, len(p.guards))
 	for i, each := range p.guards {
 		states[i] = guardState(each.Snapshot())
 	}
 	return states
 }
 
-func guardState(now guard.Snapshot) httpapi.Guard {
+func guardState(now guard.Snapshot) tuning.Guard {
 	settings, breaker := now.Settings, now.Breaker
-	state := httpapi.Guard{
+	state := tuning.Guard{
 		System: now.System, InFlight: now.InFlight, Waiting: now.Waiting,
-		Breaker: httpapi.GuardBreaker{
+		Breaker: tuning.GuardBreaker{
 			State: string(breaker.State), Since: breaker.Since.UTC(), Results: breaker.Results, Failures: breaker.Failures, Slow: breaker.Slow,
 			Probing: breaker.Probing, Recovered: breaker.Recovered, Opened: breaker.Opened, Late: breaker.Late,
 		},
-		Settings: httpapi.GuardSettings{
+		Settings: tuning.GuardSettings{
 			Concurrency: settings.Concurrency, Rate: settings.Rate, QueueWait: settings.QueueWait.String(), Timeout: settings.Timeout.String(),
 			Attempts: settings.Attempts, Waits: []string{}, Window: settings.Breaker.Window, MinCalls: settings.Breaker.MinCalls,
 			FailPercent: settings.Breaker.FailPercent, OpenFor: settings.Breaker.OpenFor.String(), Probes: settings.Breaker.Probes,
+			MaxRetryAfter: settings.MaxRetryAfter.String(), SlowAfter: settings.Breaker.SlowAfter.String(),
+			SlowPercent: settings.Breaker.SlowPercent, ProbeWait: settings.Breaker.ProbeWait.String(),
 		},
 	}
 	if !breaker.ProbesAt.IsZero() {
@@ -67,4 +76,34 @@ func guardState(now guard.Snapshot) httpapi.Guard {
 		state.Settings.Waits = append(state.Settings.Waits, wait.String())
 	}
 	return state
+}
+
+// tuned checks what an operator sets for the guard of a system, as a whole.
+func (s *settings) tuned(system string, patch tuning.Patch) error {
+	settings, err := s.guard(system).With(patch)
+	if err != nil {
+		return err
+	}
+	if longest := settings.Longest(); longest > legacyTimeout {
+		return fmt.Errorf("one call may take %s with all its attempts and waits, above the %s of its consumer, which would hide from the breaker that the system hangs", longest, legacyTimeout)
+	}
+	return nil
+}
+
+// guardDesk lets operators change the settings of the guards of all processes.
+func (p *platform) guardDesk() *tuning.Desk {
+	if p.tuning == nil {
+		p.tuning = tuning.NewDesk(tuning.Config{
+			Systems: guardedSystems, Store: postgres.Settings{DB: p.store.DB}, Check: p.settings.tuned,
+			Guards: func() []tuning.Target {
+				targets := make([]tuning.Target, len(p.guards))
+				for i, each := range p.guards {
+					targets[i] = each
+				}
+				return targets
+			},
+			Every: settingsLook, Now: time.Now, Logger: p.logger,
+		})
+	}
+	return p.tuning
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"andes/tuning"
 )
 
 func TestGuardsStartWithWhatIsSet(t *testing.T) {
@@ -44,5 +46,41 @@ func TestGuardsThatWouldNotWorkAreRefusedAtTheStart(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+func TestWhatAnOperatorSetsIsCheckedLikeTheConfiguration(t *testing.T) {
+	s := defaultSettings()
+	ten := 10
+	for fault, patch := range map[string]tuning.Patch{
+		"":                            {Timeout: "1s", Rate: &ten},
+		"failures":                    {FailPercent: new(int)},
+		"above the 1m0s of its consu": {Timeout: "10s", Attempts: &ten},
+		"probe wait":                  {Timeout: "30s"},
+	} {
+		for _, system := range guardedSystems {
+			err := s.tuned(system, patch)
+			if (fault == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s %s: %v", system, patch, err)
+			}
+		}
+	}
+}
+
+func TestFlagsOfAGuardBecomeAPatch(t *testing.T) {
+	var line cli
+	if _, err := newParser(&line).Parse(strings.Fields("guards set erp --timeout 1s --slow-percent 0 --waits 100ms,1s --queue-wait 0s --reason slow")); err != nil {
+		t.Fatal(err)
+	}
+	if got := line.Guards.Set.patch().Text(); got != `{"queueWait":"0s","timeout":"1s","waits":["100ms","1s"],"slowPercent":0}` {
+		t.Error(got)
+	}
+	for _, words := range []string{"guards set erp --timeout 1s", "guards set", "guards reset erp", "guards set erp --rate x --reason r"} {
+		if _, err := newParser(&cli{}).Parse(strings.Fields(words)); err == nil {
+			t.Errorf("%s is taken", words)
+		}
+	}
+	if _, err := newParser(&cli{}).Parse([]string{"guards"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -24,6 +24,8 @@ type cli struct {
 	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"Look at what consumers gave up, send it back or let it go."`
 	Audit   auditCmd   `cmd:"" help:"List what operators did, newest first."`
 
+	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems and change their settings."`
+
 	Projections projectionsCmd `cmd:"" help:"Look at the read models, rebuild, verify and roll them back."`
 }
 

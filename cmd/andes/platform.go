@@ -21,6 +21,7 @@ import (
 	"andes/polling"
 	"andes/queries"
 	"andes/quota"
+	"andes/tuning"
 )
 
 // platform is what the roles share. It is opened once and closed last.
@@ -44,6 +45,7 @@ type platform struct {
 
 	guards       []*guard.Guard // of the systems that this process calls
 	guardMetrics *guard.Metrics
+	tuning       *tuning.Desk
 	trytons      map[string]*tryton.Client // by URL
 }
 

@@ -43,7 +43,9 @@ func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	parts = append(parts, part{name: "limits", stage: workers, run: desk.Run})
+	guards := p.guardDesk()
+	guards.Follow(ctx) // before the first call
+	parts = append(parts, part{name: "limits", stage: workers, run: desk.Run}, part{name: "guards", stage: workers, run: guards.Run})
 	parts = append(parts, part{name: "executor", stage: writeSide, run: p.store.Run})
 	server, err := newEdge(ctx, p, chosen)
 	if err != nil {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+
+	"andes/adapters/opsclient"
+	"andes/adapters/postgres"
+	"andes/catalogue"
+	"andes/tuning"
+)
+
+// guardsCmd is what operators do with the guards of the legacy systems.
+type guardsCmd struct {
+	Show  guardsShowCmd  `cmd:"" default:"withargs" help:"How the guards stand and what is set (the default)."`
+	Set   guardsSetCmd   `cmd:"" help:"Change settings of a guard, in all processes, while they run. What is not named stays as it is."`
+	Reset guardsResetCmd `cmd:"" help:"Go back to the configuration."`
+}
+
+// opsAccess says how a command gets at the platform, and how it answers.
+type opsAccess struct {
+	Direct bool   `help:"Work on PostgreSQL itself, for the day when the ops API is down. Everything is still audited."`
+	Output string `help:"table or json." enum:"table,json" default:"table"`
+}
+
+// guardDesk is where a command works: at the ops API, or at PostgreSQL itself.
+type guardDesk interface {
+	Guards(ctx context.Context) ([]tuning.Guard, []tuning.GuardStanding, error)
+	SetGuard(ctx context.Context, change tuning.Change) (tuning.GuardStanding, error)
+}
+
+// directGuards sets guards without the ops API; it sees none of them at work.
+type directGuards struct{ *tuning.Desk }
+
+func (d directGuards) Guards(ctx context.Context) ([]tuning.Guard, []tuning.GuardStanding, error) {
+	set, err := d.Show(ctx)
+	return nil, set, err
+}
+
+func (d directGuards) SetGuard(ctx context.Context, change tuning.Change) (tuning.GuardStanding, error) {
+	change.Actor = operatorName()
+	return d.Change(ctx, change)
+}
+
+// opsClient gives the command line's side of the ops API.
+func (s *settings) opsClient() (*opsclient.Client, error) {
+	if s.OpsURL == "" {
+		return nil, errors.New("ANDES_OPS_URL is not set: say where the ops API is, or work with --direct")
+	}
+	if s.OpsToken == "" {
+		return nil, errors.New("ANDES_OPS_TOKEN is not set: a bearer token with the role ops-viewer or ops-admin is needed")
+	}
+	return opsclient.New(opsclient.Config{URL: s.OpsURL, Token: s.OpsToken})
+}
+
+// openGuards finds out where the operator may work.
+func openGuards(ctx context.Context, s *settings, logger *slog.Logger, direct bool) (guardDesk, func(), error) {
+	if !direct {
+		client, err := s.opsClient()
+		return client, func() {}, err
+	}
+	if err := s.required("postgres_url"); err != nil {
+		return nil, nil, err
+	}
+	registry, err := catalogue.Registry()
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := postgres.Open(ctx, s.postgres(), registry)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &platform{settings: s, logger: logger, store: &postgres.Store{DB: db}}
+	return directGuards{p.guardDesk()}, db.Close, nil
+}
+
+// guardsShowCmd tells how the guards stand.
+type guardsShowCmd struct {
+	opsAccess
+}
+
+// Run implements the command.
+func (c guardsShowCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	desk, done, err := openGuards(ctx, s, logger, c.Direct)
+	if err != nil {
+		return err
+	}
+	defer done()
+	guards, set, err := desk.Guards(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return printJSON(os.Stdout, map[string]any{"items": guards, "set": set})
+	}
+	return printGuards(os.Stdout, guards, set)
+}
+
+// guardsSetCmd changes a guard.
+type guardsSetCmd struct {
+	System        string   `arg:"" help:"erp, wms, oms or payment."`
+	Concurrency   *int     `help:"Calls at once."`
+	Rate          *int     `help:"Calls a second."`
+	QueueWait     string   `help:"Longest wait of a call for its place and turn." placeholder:"5s"`
+	Timeout       string   `help:"Of one attempt." placeholder:"2s"`
+	Attempts      *int     `help:"Of an idempotent call, the first one included."`
+	Waits         []string `help:"Before the second, third and fourth attempt." placeholder:"200ms,1s,5s"`
+	MaxRetryAfter string   `help:"A system that asks for a longer pause ends the attempts." placeholder:"5s"`
+	Window        *int     `help:"Results that the breaker judges."`
+	MinCalls      *int     `help:"No fewer are judged."`
+	FailPercent   *int     `help:"Of failures, from which on the breaker opens."`
+	SlowAfter     string   `help:"An answer that takes as long is slow." placeholder:"1.5s"`
+	SlowPercent   *int     `help:"Of failures and slow answers, from which on it opens; 0: slowness opens nothing."`
+	OpenFor       string   `help:"Before an open breaker lets probes through." placeholder:"30s"`
+	Probes        *int     `help:"That have to succeed before it closes."`
+	ProbeWait     string   `help:"For a probe's result; then it counts as a failure." placeholder:"10s"`
+	Reason        string   `required:"" help:"For the audit log." placeholder:"TEXT"`
+	opsAccess
+}
+
+func (c guardsSetCmd) patch() tuning.Patch {
+	return tuning.Patch{
+		Concurrency: c.Concurrency, Rate: c.Rate, QueueWait: c.QueueWait, Timeout: c.Timeout, Attempts: c.Attempts, Waits: c.Waits,
+		MaxRetryAfter: c.MaxRetryAfter, Window: c.Window, MinCalls: c.MinCalls, FailPercent: c.FailPercent,
+		SlowAfter: c.SlowAfter, SlowPercent: c.SlowPercent, OpenFor: c.OpenFor, Probes: c.Probes, ProbeWait: c.ProbeWait,
+	}
+}
+
+// Run implements the command.
+func (c guardsSetCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	patch := c.patch()
+	if patch.Empty() {
+		return errors.New("nothing is to be set: name a setting, as --timeout 1s (andes guards set --help lists them)")
+	}
+	return c.change(ctx, s, logger, tuning.Change{System: c.System, Patch: patch, Reason: c.Reason})
+}
+
+// guardsResetCmd goes back to the configuration.
+type guardsResetCmd struct {
+	System string `arg:"" help:"erp, wms, oms or payment."`
+	Reason string `required:"" help:"For the audit log." placeholder:"TEXT"`
+	opsAccess
+}
+
+// Run implements the command.
+func (c guardsResetCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
+	return c.change(ctx, s, logger, tuning.Change{System: c.System, Reset: true, Reason: c.Reason})
+}
+
+func (c opsAccess) change(ctx context.Context, s *settings, logger *slog.Logger, change tuning.Change) error {
+	desk, done, err := openGuards(ctx, s, logger, c.Direct)
+	if err != nil {
+		return err
+	}
+	defer done()
+	standing, err := desk.SetGuard(ctx, change)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return printJSON(os.Stdout, standing)
+	}
+	fmt.Printf("%s: %s; the guards of all processes follow within %s\n", standing.System, standing.Set, settingsLook)
+	return nil
+}
+
+func printGuards(out io.Writer, guards []tuning.Guard, set []tuning.GuardStanding) error {
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	if len(guards) > 0 {
+		fmt.Fprintln(table, "SYSTEM\tBREAKER\tSINCE\tFAILED\tIN FLIGHT\tAT ONCE\tA SECOND\tTIMEOUT\tATTEMPTS\tOPENS AT\tOPEN FOR")
+	}
+	for _, g := range guards {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%d\t%d\t%d\t%s\t%d\t%d%% of %d\t%s\n", g.System, g.Breaker.State, stampOf(g.Breaker.Since), g.Breaker.Failures, g.Breaker.Results,
+			g.InFlight, g.Settings.Concurrency, g.Settings.Rate, g.Settings.Timeout, g.Settings.Attempts, g.Settings.FailPercent, g.Settings.Window, g.Settings.OpenFor)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, standing := range set {
+		if standing.Set.Empty() {
+			continue
+		}
+		fmt.Fprintf(out, "%s: %s, by %s at %s\n", standing.System, standing.Set, harmless(standing.ChangedBy), stampOf(standing.ChangedAt))
+	}
+	return nil
+}
