@@ -71,7 +71,7 @@ func (c *chain) settle(next message.HandlerFunc) message.HandlerFunc {
 		if err := m.Context().Err(); err != nil {
 			return nil, err // the lane has given up waiting: it is another member's
 		}
-		if its := delivery.turn(); its.verdict != proceed {
+		if its := c.turn(m.Context(), delivery); its.verdict != proceed {
 			return nil, c.outOfTurn(m.Context(), delivery, its)
 		}
 		if delivery.parked != nil {

@@ -44,7 +44,7 @@ type ConsumeConfig struct {
 	MaxRecordBytes int           // of the topics' settings; 0: DefaultMaxRecordBytes
 	CloseGrace     time.Duration // how long handlers may go on when ctx is done; 0: 20 s
 	Redelivery     time.Duration // the longest wait before a record that was not parked comes again; 0: 30 s
-	Settled        Settled       // tells which dead letters hold nobody any longer; nil: all do
+	Settled        Settlements   // tells which dead letters hold nobody any longer; nil: all do
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer
 }
@@ -92,7 +92,7 @@ func Consume(ctx context.Context, cfg ConsumeConfig, consumers ...Consumer) erro
 	if err != nil {
 		return fmt.Errorf("consumer metrics: %w", err)
 	}
-	parker := &parker{cluster: cfg.Cluster, topics: cfg.Names, registry: cfg.Registry, maxRecordBytes: cfg.MaxRecordBytes}
+	parker := &parker{cluster: cfg.Cluster, topics: cfg.Names, registry: cfg.Registry, maxRecordBytes: cfg.MaxRecordBytes, settled: cfg.Settled}
 	defer parker.close()
 	router, err := message.NewRouter(message.RouterConfig{}, routerLog{cfg.Logger})
 	if err != nil {

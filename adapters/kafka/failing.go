@@ -100,6 +100,11 @@ func (c *chain) park(ctx context.Context, delivery *Delivery, target, class stri
 	}
 	writing, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
+	if err := c.stillOurs(writing, delivery); err != nil {
+		c.log(ctx, slog.LevelWarn, "record is parked nowhere: its partition may be another member's by now", delivery, err)
+		delivery.putOff = true
+		return errRedeliver
+	}
 	landed := delivery.leave(target)
 	position, failed := c.parker.put(writing, delivery.Message, parking{
 		consumer: c.consumer.Name, topic: target, dead: target == c.ladder.dlq, class: class, reason: text,

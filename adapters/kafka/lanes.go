@@ -158,7 +158,8 @@ type subscription struct {
 	ctx   context.Context
 	doors []chan *message.Message
 
-	sequences map[int32]*sequence // of the session, by partition; those that are wholly assigned
+	sequences  map[int32]*sequence // of the session, by partition; those that are wholly assigned
+	membership membership
 }
 
 // Setup finds out what is outstanding in the partitions of the session.

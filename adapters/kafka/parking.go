@@ -31,9 +31,15 @@ type parker struct {
 	topics         Topics
 	registry       *eventstore.Registry // nil: nothing is known to be sensitive
 	maxRecordBytes int
+	settled        Settlements // of the DLQs; nil: nobody settles
 
 	connecting sync.Mutex
+	client     sarama.Client
 	out        sarama.SyncProducer
+
+	looking sync.Mutex
+	looked  map[letterPlace]lookedAt // at the DLQs
+	written map[letterPlace]int64    // the last offset that was written to them
 }
 
 // detail is how much a parked record tells. Where a record is too large for its topic, our headers are cut
@@ -48,7 +54,7 @@ const (
 
 // put writes the record and returns its offset when the broker has acknowledged it.
 func (p *parker) put(ctx context.Context, record *sarama.ConsumerMessage, why parking) (offset int64, err error) {
-	out, err := p.connect()
+	_, out, err := p.connect()
 	if err != nil {
 		return 0, fmt.Errorf("write to %s: %w", why.topic, err)
 	}
@@ -56,8 +62,9 @@ func (p *parker) put(ctx context.Context, record *sarama.ConsumerMessage, why pa
 	if why.dead {
 		least = withoutValue
 	}
+	var partition int32
 	for how := inFull; how <= least; how++ {
-		offset, err = send(ctx, out, p.letter(record, why, how))
+		partition, offset, err = send(ctx, out, p.letter(record, why, how))
 		if !tooLarge(err) {
 			break
 		}
@@ -65,42 +72,51 @@ func (p *parker) put(ctx context.Context, record *sarama.ConsumerMessage, why pa
 	if err != nil {
 		return 0, fmt.Errorf("write to %s: %w", why.topic, err)
 	}
+	if why.dead {
+		p.wrote(ctx, why.consumer, letterPlace{why.topic, partition}, offset)
+	}
 	return offset, nil
 }
 
 // send waits for the ack for as long as ctx lasts.
-func send(ctx context.Context, out sarama.SyncProducer, message *sarama.ProducerMessage) (int64, error) {
+func send(ctx context.Context, out sarama.SyncProducer, message *sarama.ProducerMessage) (int32, int64, error) {
 	type ack struct {
-		offset int64
-		err    error
+		partition int32
+		offset    int64
+		err       error
 	}
 	acked := make(chan ack, 1)
 	go func() {
-		_, offset, err := out.SendMessage(message)
-		acked <- ack{offset, err}
+		partition, offset, err := out.SendMessage(message)
+		acked <- ack{partition, offset, err}
 	}()
 	select {
 	case got := <-acked:
-		return got.offset, got.err
+		return got.partition, got.offset, got.err
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, 0, ctx.Err()
 	}
 }
 
-func (p *parker) connect() (sarama.SyncProducer, error) {
+func (p *parker) connect() (sarama.Client, sarama.SyncProducer, error) {
 	p.connecting.Lock()
 	defer p.connecting.Unlock()
 	if p.out != nil {
-		return p.out, nil
+		return p.client, p.out, nil
 	}
 	config := p.cluster.producerConfig(p.maxRecordBytes + parkingHeadroom)
 	config.Producer.Partitioner = newSamePartition
-	out, err := sarama.NewSyncProducer(p.cluster.Brokers, config)
+	client, err := sarama.NewClient(p.cluster.Brokers, config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p.out = out
-	return out, nil
+	out, err := sarama.NewSyncProducerFromClient(client)
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	p.client, p.out = client, out
+	return client, out, nil
 }
 
 func (p *parker) close() {
@@ -108,7 +124,8 @@ func (p *parker) close() {
 	defer p.connecting.Unlock()
 	if p.out != nil {
 		_ = p.out.Close() // every message was waited for
-		p.out = nil
+		_ = p.client.Close()
+		p.client, p.out = nil, nil
 	}
 }
 

@@ -20,10 +20,11 @@ const (
 	release                // an operator gave it up: it ends, without being handled
 )
 
-// turn is a verdict; topic is where a record that follows goes.
+// turn is a verdict; topic is where a record that follows goes, behind the first one of its key.
 type turn struct {
 	verdict verdict
 	topic   string
+	first   outstanding
 }
 
 // sequence keeps the order per key of one partition number. It knows, for each origin topic and key, the
@@ -116,7 +117,7 @@ func (s *sequence) arrive(d *Delivery) turn {
 	case found && line[i].is(originOf(d.Message)):
 		return turn{verdict: drop} // it was parked before its offset was committed
 	case i > 0:
-		return turn{follow, line[0].topic}
+		return turn{follow, line[0].topic, line[0]}
 	}
 	return turn{verdict: proceed}
 }
@@ -159,7 +160,7 @@ func inLine(line []outstanding, i int) turn {
 	case first.position == landing, first.topic == own.topic && first.position < own.position:
 		return turn{verdict: hold}
 	}
-	return turn{follow, first.topic}
+	return turn{follow, first.topic, *first}
 }
 
 // await has wake called when a record that is to hold may be asked about again; false when it need not hold.
@@ -207,6 +208,23 @@ func (s *sequence) done(d *Delivery) {
 	line := s.lines[k]
 	i, found := find(line, from.offset)
 	if !found || !line[i].is(from) {
+		s.mu.Unlock()
+		return
+	}
+	line = slices.Delete(line, i, i+1)
+	s.keep(k, line)
+	wakes := awake(line)
+	s.mu.Unlock()
+	tell(wakes)
+}
+
+// lose ends the being outstanding of a record whose letter is not there any more.
+func (s *sequence) lose(topic string, key []byte, gone outstanding) {
+	k := keyed{topic, string(key)}
+	s.mu.Lock()
+	line := s.lines[k]
+	i, found := find(line, gone.offset)
+	if !found || line[i].topic != gone.topic || line[i].position != gone.position {
 		s.mu.Unlock()
 		return
 	}

@@ -21,6 +21,14 @@ type Settled interface {
 	Settled(ctx context.Context, consumer string) (map[int32][]int64, error)
 }
 
+// Settlements is where it is noted which dead letters operators are done with.
+type Settlements interface {
+	Settled
+	// ForgetSettled drops what was noted of dead letters from an offset on before that one was written: they
+	// were those of a topic that was deleted and made anew.
+	ForgetSettled(ctx context.Context, consumer string, partition int32, from int64) error
+}
+
 // sequencing finds out what is outstanding when partitions are assigned.
 type sequencing struct {
 	cluster  Cluster

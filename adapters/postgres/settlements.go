@@ -19,6 +19,7 @@ var (
 	dlqFirstOutstanding = statement("dlq_first_outstanding")
 	dlqLastSettled      = statement("dlq_last_settled")
 	dlqForget           = statement("dlq_forget")
+	dlqForgetFrom       = statement("dlq_forget_from")
 	auditPage           = statement("audit_page")
 )
 
@@ -48,6 +49,16 @@ func (db *DB) Settled(ctx context.Context, consumer string) (map[int32][]int64, 
 	})
 	return settled, unavailable(err)
 }
+
+// ForgetSettled drops the settlements from an offset on that are older than the letter that was written there
+// just now.
+func (db *DB) ForgetSettled(ctx context.Context, consumer string, partition int32, from int64) error {
+	_, err := db.pool.Exec(ctx, dlqForgetFrom, consumer, partition, from, writingTakes)
+	return unavailable(err)
+}
+
+// writingTakes is how long the writing of a letter takes at the most. Nobody can have settled it before.
+const writingTakes = time.Minute
 
 // Settlements implements deadletters.Ledger.
 func (s Settlements) Settlements(ctx context.Context, consumer string, partition int32, from, until int64) (map[int64]deadletters.Settlement, error) {

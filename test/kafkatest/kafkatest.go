@@ -111,6 +111,7 @@ func (e *Env) config() *sarama.Config {
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Partitioner = sarama.NewMurmur2Partitioner
+	config.Producer.Retry.Max = 20 // a topic that was just created takes a moment to have a leader
 	config.Consumer.Return.Errors = true
 	config.Consumer.MaxWaitTime = 20 * time.Millisecond // closing waits for the fetch that is under way
 	return config

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +30,9 @@ var orderTrials = []trial{
 	{"KAFKA-13 a parked record that comes from its origin again is not handled twice", parkedComesAgain},
 	{"a copy that a member wrote when it had lost the partition is dropped", zombieCopy},
 	{"more records of one key than fit into memory are released in order", beyondMemory},
+	{"nothing waits behind a letter that retention has deleted", goneTrial(retentionTakes)},
+	{"nothing waits behind a letter of a DLQ that was made anew", goneTrial(madeAnew)},
+	{"what was noted of letters of a DLQ that was made anew does not count for those in it now", settledBefore},
 	{"a consumer that does not need order handles later records of a failing key", unordered},
 }
 
@@ -276,6 +280,8 @@ func (s settlements) Settled(_ context.Context, consumer string) (map[int32][]in
 	return s, nil
 }
 
+func (settlements) ForgetSettled(context.Context, string, int32, int64) error { return nil }
+
 func settledAfterRestart(t *testing.T, env *kafkatest.Env) {
 	ensureLadder(t, env, 1, short)
 	produceEvents(t, env, slices.Concat(versionsOf("o1", 1, 1), versionsOf("o2", 1, 1))...)
@@ -381,4 +387,76 @@ func unordered(t *testing.T, env *kafkatest.Env) {
 		return nil
 	}, tiers(longer))
 	got.wait(t, "o1", 2, 1)
+}
+
+// goneTrial has the DLQ lose what is in it, by retention or by its being made anew.
+func goneTrial(take func(t *testing.T, env *kafkatest.Env, dlq string)) func(t *testing.T, env *kafkatest.Env) {
+	return func(t *testing.T, env *kafkatest.Env) {
+		ensureLadder(t, env, 1, short)
+		produceEvents(t, env, placedEvent("o1", 1))
+		got := &order{}
+		consume(t, env, refuseFirst(got, nil), tiers(short), ordered)
+		waitLetters(t, env, 1)
+		take(t, env, env.Topics.DLQ(consumerName))
+		produceEvents(t, env, versionsOf("o1", 2, 3)...)
+		got.wait(t, "o1", 2, 3)
+	}
+}
+
+func retentionTakes(t *testing.T, env *kafkatest.Env, dlq string) {
+	if err := env.Admin(t).DeleteRecords(dlq, map[int32]int64{0: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func madeAnew(t *testing.T, env *kafkatest.Env, dlq string) {
+	admin := env.Admin(t)
+	if err := admin.DeleteTopic(dlq); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Eventually(t, "the topic is made anew", func() bool {
+		provision := kafka.Provision{Cluster: env.Cluster, Topics: env.Topics.Ladder(consumerName, short), Settings: kafka.Settings{Partitions: 1}}
+		described, err := admin.DescribeTopics([]string{dlq})
+		return provision.Ensure(t.Context()) == nil && err == nil && len(described) == 1 && described[0].Err == sarama.ErrNoError && len(env.ReadAll(t, dlq)) == 0
+	})
+}
+
+// settledBefore is what was noted of the letters of a topic that is no more.
+func settledBefore(t *testing.T, env *kafkatest.Env) {
+	ensureLadder(t, env, 1, short)
+	noted := &notes{settled: map[int32][]int64{0: {0, 1, 2}}}
+	produceEvents(t, env, versionsOf("o1", 1, 2)...)
+	got := &order{}
+	withNotes := func(c *kafka.ConsumeConfig, _ *kafka.Consumer) { c.Settled = noted }
+	stop := consume(t, env, refuseFirst(got, nil), tiers(short), ordered, withNotes)
+	waitLetters(t, env, 2)
+	stop()
+	if left, _ := noted.Settled(t.Context(), consumerName); len(left[0]) != 0 {
+		t.Errorf("%v are still taken for settled", left)
+	}
+	consume(t, env, refuseFirst(got, nil), tiers(short), ordered, withNotes)
+	produceEvents(t, env, placedEvent("o1", 3))
+	waitLetters(t, env, 3)
+	if handled := got.versions("o1"); len(handled) != 0 {
+		t.Errorf("%v were handled before the first one", handled)
+	}
+}
+
+// notes are settlements that may be dropped.
+type notes struct {
+	mu      sync.Mutex
+	settled map[int32][]int64
+}
+
+func (n *notes) Settled(context.Context, string) (map[int32][]int64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.settled), nil
+}
+
+func (n *notes) ForgetSettled(_ context.Context, _ string, partition int32, from int64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.settled[partition] = slices.DeleteFunc(slices.Clone(n.settled[partition]), func(offset int64) bool { return offset >= from })
+	return nil
 }
