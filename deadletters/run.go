@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,6 +90,11 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 	if err := job.check(consumer); err != nil {
 		return Progress{}, err
 	}
+	if job.Cursor == "" {
+		if err := namedAreThere(job.Filter.Letters, bounds); err != nil {
+			return Progress{}, err
+		}
+	}
 	state := runState{Run: s.NewID(), Consumer: job.Consumer, Action: job.Action, Cutoff: bounds}
 	if job.Cursor != "" {
 		if state, err = resume(job); err != nil {
@@ -113,6 +119,23 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 		s.plans.keep(state.Run, step.plan)
 	}
 	return state.progress(done && err == nil), err
+}
+
+// namedAreThere refuses what names a letter that is not there, or is not there any more.
+func namedAreThere(letters []Ref, bounds []Bounds) error {
+	for _, ref := range letters {
+		within := func(b Bounds) bool {
+			return b.Partition == ref.Partition && b.First <= ref.Offset && ref.Offset < b.End
+		}
+		if !slices.ContainsFunc(bounds, within) {
+			return refuseUnknown(ref)
+		}
+	}
+	return nil
+}
+
+func refuseUnknown(ref Ref) error {
+	return eventstore.Refuse(CodeLetterUnknown, "there is no letter %s: it was never there, or retention has deleted it", ref)
 }
 
 func (j *Job) check(consumer Consumer) error {

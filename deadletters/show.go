@@ -105,7 +105,7 @@ func (s *Service) fetch(ctx context.Context, ref Ref) (*Letter, error) {
 		return nil, err
 	}
 	if len(letters) == 0 {
-		return nil, eventstore.Refuse(CodeLetterUnknown, "there is no letter %s: it was never there, or retention has deleted it", ref)
+		return nil, refuseUnknown(ref)
 	}
 	return letters[0], nil
 }
