@@ -99,6 +99,7 @@ func (c FallbackConfig) validate() error {
 // the copy is away.
 type Fallback struct {
 	config  FallbackConfig
+	quick   Glancer // the copy, if it is one
 	rest    rest
 	flights flights[eventstore.Stream, eventstore.StateRecord]
 	reads   chan struct{} // a slot for each read of the states
@@ -118,8 +119,10 @@ func NewFallback(config FallbackConfig) (*Fallback, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fallback: metrics: %w", err)
 	}
+	quick, _ := config.Copy.(Glancer)
 	return &Fallback{
 		config:  config,
+		quick:   quick,
 		rest:    rest{failures: config.RestAfter, pause: config.Rest},
 		reads:   make(chan struct{}, config.ConcurrentReads),
 		puts:    make(chan struct{}, config.ConcurrentPuts),
@@ -134,10 +137,7 @@ func (f *Fallback) Close() { f.flights.wait() }
 // Stock implements Reader.
 func (f *Fallback) Stock(ctx context.Context, skus []string) (map[string]StockView, error) {
 	return ask(ctx, f, skus, f.config.Copy.Stock, stock.Aggregate,
-		func(sku string) string { return sku },
-		func(s stock.State) (StockView, bool) {
-			return StockView{Net: s.Net(), ChangedAt: s.KnownAt(), DoubtedAt: s.Doubt.At}, !s.Delisted
-		})
+		func(sku string) string { return sku }, viewOfStock)
 }
 
 // Prices implements Reader.
@@ -146,19 +146,27 @@ func (f *Fallback) Prices(ctx context.Context, list string, skus []string) (map[
 		return f.config.Copy.Prices(ctx, list, skus)
 	}
 	return ask(ctx, f, skus, copied, price.Aggregate,
-		func(sku string) string { return price.Key(list, sku) },
-		func(s price.State) (PriceView, bool) {
-			return PriceView{Price: s.Price, ChangedAt: s.ChangedAt, DoubtedAt: s.Doubt.At}, s.Shown()
-		})
+		func(sku string) string { return price.Key(list, sku) }, viewOfPrice)
 }
 
 // Products implements Reader.
 func (f *Fallback) Products(ctx context.Context, skus []string) (map[string]ProductView, error) {
 	return ask(ctx, f, skus, f.config.Copy.Products, product.Aggregate,
-		func(sku string) string { return sku },
-		func(s product.State) (ProductView, bool) {
-			return ProductView{SKU: s.SKU, Name: s.Name, Segment: s.Segment, Attributes: s.Attributes, ChangedAt: s.ChangedAt}, !s.Removed
-		})
+		func(sku string) string { return sku }, viewOfProduct)
+}
+
+// What a query needs of each state, and whether it is shown.
+
+func viewOfStock(s stock.State) (StockView, bool) {
+	return StockView{Net: s.Net(), ChangedAt: s.KnownAt(), DoubtedAt: s.Doubt.At}, !s.Delisted
+}
+
+func viewOfPrice(s price.State) (PriceView, bool) {
+	return PriceView{Price: s.Price, ChangedAt: s.ChangedAt, DoubtedAt: s.Doubt.At}, s.Shown()
+}
+
+func viewOfProduct(s product.State) (ProductView, bool) {
+	return ProductView{SKU: s.SKU, Name: s.Name, Segment: s.Segment, Attributes: s.Attributes, ChangedAt: s.ChangedAt}, !s.Removed
 }
 
 // Watermark implements Reader. While the copy rests, a watermark may be a second old: it is part of every

@@ -7,6 +7,7 @@ import (
 )
 
 type fallbackMetrics struct {
+	atHand                    prometheus.Counter // answers
 	answered, failed, resting prometheus.Counter // reads of the copy
 	states, saturated         prometheus.Counter
 	put                       prometheus.Counter
@@ -17,7 +18,7 @@ type fallbackMetrics struct {
 func newFallbackMetrics(registerer prometheus.Registerer) (*fallbackMetrics, error) {
 	reads := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "andes_query_copy_reads_total",
-		Help: "Reads of the read model: answered; failed; resting, not tried because it failed just before.",
+		Help: "Reads of the read model: at_hand, whole answers that this process remembered; answered; failed; resting, not tried because it failed just before.",
 	}, []string{"outcome"})
 	states := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "andes_query_state_reads_total",
@@ -28,6 +29,7 @@ func newFallbackMetrics(registerer prometheus.Registerer) (*fallbackMetrics, err
 		Help: "States put back into the read model (records); batches that failed or were skipped.",
 	}, []string{"outcome"})
 	m := &fallbackMetrics{
+		atHand:   reads.WithLabelValues("at_hand"),
 		answered: reads.WithLabelValues("answered"), failed: reads.WithLabelValues("failed"), resting: reads.WithLabelValues("resting"),
 		states: states.WithLabelValues("read"), saturated: states.WithLabelValues("saturated"),
 		put: puts.WithLabelValues("put"), putsFailed: puts.WithLabelValues("failed"), putsSkipped: puts.WithLabelValues("skipped"),
@@ -36,4 +38,10 @@ func newFallbackMetrics(registerer prometheus.Registerer) (*fallbackMetrics, err
 		return m, nil
 	}
 	return m, errors.Join(registerer.Register(reads), registerer.Register(states), registerer.Register(puts))
+}
+
+func (m *fallbackMetrics) glanced(done bool) {
+	if done {
+		m.atHand.Inc()
+	}
 }

@@ -28,6 +28,8 @@ type Config struct {
 	WriteTimeout time.Duration // of a batch of writes
 	StallTimeout time.Duration // without an answer for so long, a connection is given up
 	ConnLifetime time.Duration // after which a connection is made anew, so that a failover by DNS is followed
+
+	NearBytes int // of memory, about, for what this process keeps at hand of the read model
 }
 
 // DefaultConfig has the defaults of all but the addresses.
@@ -37,6 +39,7 @@ var DefaultConfig = Config{
 	WriteTimeout: 2 * time.Second,
 	StallTimeout: time.Second,
 	ConnLifetime: 5 * time.Minute,
+	NearBytes:    64 << 20,
 }
 
 func (c Config) withDefaults() Config {
@@ -45,6 +48,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.WriteTimeout, DefaultConfig.WriteTimeout)
 	setDefault(&c.StallTimeout, DefaultConfig.StallTimeout)
 	setDefault(&c.ConnLifetime, DefaultConfig.ConnLifetime)
+	setDefault(&c.NearBytes, DefaultConfig.NearBytes)
 	return c
 }
 
@@ -64,6 +68,7 @@ func (c Config) validate() error {
 	}
 	complain(len(c.Addrs) == 0, "no address is given")
 	complain(strings.ContainsAny(c.Prefix, "{}"), "the prefix of the keys must have no braces, they would put all keys in one slot")
+	complain(c.NearBytes < 0, "the memory for what is kept at hand is negative")
 	complain(c.DialTimeout < 0 || c.WriteTimeout < 0 || c.StallTimeout < 0 || c.ConnLifetime < 0, "a timeout is negative")
 	return errors.Join(faults...)
 }
@@ -82,6 +87,9 @@ type connection struct {
 	config    Config
 	clustered bool
 	pointer   atomic.Pointer[parsedPointer] // as last read
+
+	reading rueidis.Client // its reads are tracked: Redis tells of what they brought when it changes
+	near    *near
 }
 
 // ErrNotConnected: Redis could not be reached since the start, and attempts go on.
@@ -95,9 +103,9 @@ func (c *Client) connection() (*connection, error) {
 }
 
 const (
+	// keepAlive is how often a connection that is silent is tried. With StallTimeout it bounds how long what is kept
+	// at hand is relied on while nothing can be heard of Redis.
 	keepAlive = time.Second
-	// cacheBytes bounds what client-side caching keeps for each connection: pointers and watermarks.
-	cacheBytes = 1 << 20
 	// maxReadRetries bounds how often a read is tried again after its connection broke. Writes are
 	// never repeated here.
 	maxReadRetries  = 3
@@ -142,27 +150,50 @@ func (c *Client) goOn(ctx context.Context) {
 }
 
 func connect(ctx context.Context, config Config) (*connection, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:       config.Addrs,
-		Username:          config.Username,
-		Password:          config.Password,
-		ClientName:        "andes",
-		Dialer:            net.Dialer{Timeout: config.DialTimeout, KeepAlive: keepAlive},
-		ConnWriteTimeout:  config.StallTimeout,
-		ConnLifetime:      config.ConnLifetime,
-		CacheSizeEachConn: cacheBytes,
-		ShuffleInit:       true,
-		RetryDelay:        readRetryDelay,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(config.Addrs, ", "), err)
+	options := rueidis.ClientOption{
+		InitAddress:      config.Addrs,
+		Username:         config.Username,
+		Password:         config.Password,
+		ClientName:       "andes",
+		Dialer:           net.Dialer{Timeout: config.DialTimeout, KeepAlive: keepAlive},
+		ConnWriteTimeout: config.StallTimeout,
+		ConnLifetime:     config.ConnLifetime,
+		DisableCache:     true, // of the driver; near takes its place
+		ShuffleInit:      true,
+		RetryDelay:       readRetryDelay,
 	}
-	opened := &connection{Client: client, config: config, clustered: client.Mode() == rueidis.ClientModeCluster}
-	if err := opened.ping(ctx); err != nil {
+	client, err := open(ctx, config, options)
+	if err != nil {
+		return nil, err
+	}
+	opened := &connection{
+		Client: client, config: config, clustered: client.Mode() == rueidis.ClientModeCluster,
+		near: newNear(config.Prefix, config.NearBytes),
+	}
+	options.ClientName = "andes-reads"
+	options.DisableCache, options.ClientTrackingOptions = false, []string{"OPTOUT"}
+	options.OnInvalidations = opened.near.invalidated
+	options.PipelineMultiplex = oneConnection
+	if opened.reading, err = open(ctx, config, options); err != nil {
 		client.Close()
 		return nil, err
 	}
 	return opened, nil
+}
+
+// oneConnection to each node: near relies on the order of what comes by it.
+const oneConnection = -1
+
+func open(ctx context.Context, config Config, options rueidis.ClientOption) (rueidis.Client, error) {
+	client, err := rueidis.NewClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(config.Addrs, ", "), err)
+	}
+	if err := ping(ctx, client); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
 }
 
 // readRetryDelay grows 4 times with each attempt; below zero it ends them.
@@ -179,11 +210,11 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return live.ping(ctx)
+	return ping(ctx, live)
 }
 
-func (c *connection) ping(ctx context.Context) error {
-	if err := c.Do(ctx, c.B().Ping().Build()).Error(); err != nil {
+func ping(ctx context.Context, client rueidis.Client) error {
+	if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
 		return fmt.Errorf("redis: ping: %w", err)
 	}
 	return nil
@@ -194,6 +225,7 @@ func (c *Client) Close() {
 	c.stop()
 	c.done.Wait()
 	if live := c.live.Load(); live != nil {
+		live.reading.Close()
 		live.Close()
 	}
 }

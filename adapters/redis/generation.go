@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -12,7 +11,10 @@ import (
 	"andes/rebuild"
 )
 
-func (c *connection) pointerKey() string { return c.config.Prefix + "generation" }
+// pointerName follows the prefix in the pointer's key.
+const pointerName = "generation"
+
+func (c *connection) pointerKey() string { return c.config.Prefix + pointerName }
 
 // Generations reads the pointer. It does not use the cache, and an absent pointer is set first.
 func (c *Client) Generations(ctx context.Context) (projections.Generations, error) {
@@ -49,28 +51,6 @@ func (c *connection) createPointer(ctx context.Context) (projections.Generations
 		return projections.Generations{}, fmt.Errorf("redis: read the generation pointer: %w", err)
 	}
 	return parsePointer(text)
-}
-
-// pointerCacheTTL bounds how long a reader goes by a pointer that Redis did not invalidate.
-const pointerCacheTTL = 5 * time.Second
-
-// servingLayout is that of the generation that answers queries of the read model. It reads the pointer
-// through client-side caching: mostly without a round trip, and Redis tells when it changed. A Redis
-// without a pointer is empty and gets one by its first write.
-func (c *connection) servingLayout(ctx context.Context, model string) (layout, error) {
-	get := c.B().Get().Key(c.pointerKey()).Cache()
-	pointer, err := c.DoCache(ctx, get, pointerCacheTTL).ToString()
-	if rueidis.IsRedisNil(err) {
-		return c.layout(projections.FirstGenerations.Serving), nil
-	}
-	if err != nil {
-		return layout{}, fmt.Errorf("redis: read the generation pointer: %w", err)
-	}
-	named, err := c.parsed(pointer)
-	if err != nil {
-		return layout{}, err
-	}
-	return c.layout(named.Of(model).Serving), nil
 }
 
 // parsedPointer is a pointer's text with what it says.
@@ -111,6 +91,7 @@ func (c *Client) Repoint(ctx context.Context, from, to projections.Generations) 
 	}
 	command := live.B().Eval().Script(repointScript).Numkeys(1).Key(live.pointerKey()).Arg(from.String(), to.String()).Build()
 	done, err := live.Do(ctx, command).AsInt64()
+	live.near.wrote(live.pointerKey())
 	if err != nil {
 		return fmt.Errorf("redis: change the generation pointer: %w", orFull(err))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"andes/commands/price"
 	"andes/projections"
 	"andes/queries"
 )
@@ -21,64 +22,74 @@ func NewReader(client *Client) *Reader { return &Reader{client: client} }
 
 // Stock implements queries.Copy.
 func (r *Reader) Stock(ctx context.Context, skus []string) (queries.Copied[queries.StockView], error) {
-	return read(ctx, r, projections.Stocks.Name, skus, projections.StockKey, func(value string) (queries.StockView, error) {
-		kept, err := projections.DecodeStock(value)
-		return queries.StockView(kept), err
-	})
+	return read(ctx, r, stockBook, skus)
 }
 
 // Prices implements queries.Copy.
 func (r *Reader) Prices(ctx context.Context, list string, skus []string) (queries.Copied[queries.PriceView], error) {
-	key := func(sku string) string { return projections.PriceKey(list, sku) }
-	return read(ctx, r, projections.Prices.Name, skus, key, func(value string) (queries.PriceView, error) {
-		kept, err := projections.DecodePrice(value)
-		return queries.PriceView(kept), err
-	})
+	return read(ctx, r, priceBook(list), skus)
 }
 
 // Products implements queries.Copy.
 func (r *Reader) Products(ctx context.Context, skus []string) (queries.Copied[queries.ProductView], error) {
-	return read(ctx, r, projections.Products.Name, skus, projections.ProductKey, func(value string) (queries.ProductView, error) {
-		kept, err := projections.DecodeProduct(value)
-		return queries.ProductView(kept), err
-	})
+	return read(ctx, r, productBook, skus)
 }
 
-// watermarkCacheTTL bounds how long a watermark is kept that Redis did not invalidate.
-const watermarkCacheTTL = 10 * time.Second
+func stockOf(value string) (queries.StockView, error) {
+	kept, err := projections.DecodeStock(value)
+	return queries.StockView(kept), err
+}
 
-// Watermark implements queries.Copy. It reads through client-side caching: every query needs the
-// watermark and it changes once per poll.
+func priceOf(value string) (queries.PriceView, error) {
+	kept, err := projections.DecodePrice(value)
+	return queries.PriceView(kept), err
+}
+
+func productOf(value string) (queries.ProductView, error) {
+	kept, err := projections.DecodeProduct(value)
+	return queries.ProductView(kept), err
+}
+
+// book is what is read of one read model, and where it is kept at hand.
+type book[V any] struct {
+	model  string
+	shelf  func(n *near) *shelf[V]
+	key    func(sku string) string // what follows the model in the entry's key
+	decode func(value string) (V, error)
+	fenced bool // is a watermark
+}
+
+func itself(sku string) string { return sku }
+
+var (
+	stockBook = book[queries.StockView]{
+		model: projections.Stocks.Name, shelf: func(n *near) *shelf[queries.StockView] { return &n.stocks }, key: itself, decode: stockOf,
+	}
+	productBook = book[queries.ProductView]{
+		model: projections.Products.Name, shelf: func(n *near) *shelf[queries.ProductView] { return &n.products }, key: itself, decode: productOf,
+	}
+	sourceBook = book[time.Time]{
+		model: projections.Sources.Name, shelf: func(n *near) *shelf[time.Time] { return &n.sources }, key: itself,
+		decode: projections.DecodeSource, fenced: true,
+	}
+)
+
+func priceBook(list string) book[queries.PriceView] {
+	return book[queries.PriceView]{
+		model: projections.Prices.Name, shelf: func(n *near) *shelf[queries.PriceView] { return &n.prices },
+		key: func(sku string) string { return price.Key(list, sku) }, decode: priceOf,
+	}
+}
+
+// Watermark implements queries.Copy.
 func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, error) {
-	client, err := r.client.connection()
-	if err != nil {
-		return time.Time{}, false, err
-	}
-	keys, err := client.servingLayout(ctx, projections.Sources.Name)
-	if err != nil {
-		return time.Time{}, false, err
-	}
-	get := client.B().Get().Key(keys.key(projections.SourceKey(feed))).Cache()
-	text, err := client.DoCache(ctx, get, watermarkCacheTTL).ToString()
-	if rueidis.IsRedisNil(err) {
-		return time.Time{}, false, nil
-	}
-	if err != nil {
-		return time.Time{}, false, fmt.Errorf("redis: read the watermark of %s: %w", feed, err)
-	}
-	value, there := projections.ValueOf(text)
-	if !there {
-		return time.Time{}, true, nil
-	}
-	at, err := projections.DecodeSource(value)
-	if err != nil {
-		return time.Time{}, false, nil // as good as not there
-	}
-	return at, true, nil
+	copied, err := read(ctx, r, sourceBook, []string{feed})
+	return copied.Found[feed], err == nil && len(copied.Lacking) == 0, err
 }
 
-// read gets and decodes the SKUs' entries. A value that can't be decoded is as good as not there.
-func read[V any](ctx context.Context, r *Reader, model string, skus []string, key func(sku string) string, decode func(value string) (V, error)) (queries.Copied[V], error) {
+// read gives what is at hand of the SKUs' entries, and gets the others. A value that can't be decoded is as good
+// as not there.
+func read[V any](ctx context.Context, r *Reader, of book[V], skus []string) (queries.Copied[V], error) {
 	copied := queries.Copied[V]{Found: make(map[string]V, len(skus))}
 	if len(skus) == 0 {
 		return copied, nil
@@ -87,30 +98,57 @@ func read[V any](ctx context.Context, r *Reader, model string, skus []string, ke
 	if err != nil {
 		return copied, err
 	}
-	keys, err := client.servingLayout(ctx, model)
+	serving, err := client.serving(ctx)
 	if err != nil {
 		return copied, err
 	}
-	entryKeys := make([]string, len(skus))
-	for i, sku := range skus {
-		entryKeys[i] = key(sku)
+	generation := serving.Of(of.model).Serving
+	wanted := look(client.near, of, generation, skus, copied.Found)
+	if len(wanted) == 0 {
+		return copied, nil
 	}
-	err = client.get(ctx, keys, entryKeys, func(i int, text string, kept bool) {
-		if !kept {
-			copied.Lacking = append(copied.Lacking, skus[i])
-			return
-		}
-		value, there := projections.ValueOf(text)
-		if !there {
-			return
-		}
-		if view, err := decode(value); err == nil {
-			copied.Found[skus[i]] = view
-		} else {
-			copied.Lacking = append(copied.Lacking, skus[i])
+	begun := begin(client.near, of, wanted)
+	entryKeys := make([]string, len(wanted))
+	for i, sku := range wanted {
+		entryKeys[i] = of.model + ":" + of.key(sku)
+	}
+	entries := make([]*atHand[V], len(wanted))
+	err = client.getBy(ctx, client.reading, client.layout(generation), entryKeys, func(i int, text string, kept bool) {
+		if kept {
+			entries[i] = decoded(of, text)
 		}
 	})
-	return copied, err
+	if err == nil && of.fenced {
+		err = client.fence(ctx)
+	}
+	finish(client.near, of, generation, wanted, begun, entries, err == nil)
+	if err != nil {
+		return copied, err
+	}
+	for i, entry := range entries {
+		switch {
+		case entry == nil:
+			copied.Lacking = append(copied.Lacking, wanted[i])
+		case entry.there:
+			copied.Found[wanted[i]] = entry.value
+		}
+	}
+	return copied, nil
+}
+
+// decoded gives an entry, or nil for one that can't be read.
+func decoded[V any](of book[V], text string) *atHand[V] {
+	entry := &atHand[V]{bytes: len(text)}
+	value, there := projections.ValueOf(text)
+	if !there {
+		return entry
+	}
+	view, err := of.decode(value)
+	if err != nil {
+		return nil
+	}
+	entry.value, entry.there = view, true
+	return entry
 }
 
 // maxKeysPerGet bounds one MGET.
@@ -118,6 +156,11 @@ const maxKeysPerGet = 1000
 
 // get reads the entries with as few commands as the server allows and gives each to take.
 func (c *connection) get(ctx context.Context, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
+	return c.getBy(ctx, c.Client, keys, entryKeys, take)
+}
+
+// getBy is get by one of the drivers: after one that is tracked, the server tells of the entries' changes.
+func (c *connection) getBy(ctx context.Context, driver rueidis.Client, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
 	groups := c.group(len(entryKeys), maxKeysPerGet, func(i int) (string, int) { return entryKeys[i], 0 })
 	commands := make(rueidis.Commands, len(groups))
 	for g, members := range groups {
@@ -125,9 +168,9 @@ func (c *connection) get(ctx context.Context, keys layout, entryKeys []string, t
 		for n, i := range members {
 			full[n] = keys.key(entryKeys[i])
 		}
-		commands[g] = c.B().Mget().Key(full...).Build()
+		commands[g] = driver.B().Mget().Key(full...).Build()
 	}
-	for g, result := range c.DoMulti(ctx, commands...) {
+	for g, result := range driver.DoMulti(ctx, commands...) {
 		values, err := result.ToArray()
 		if err != nil {
 			return fmt.Errorf("redis: read %d keys: %w", len(groups[g]), err)

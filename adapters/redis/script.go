@@ -128,6 +128,7 @@ func (m *ReadModel) run(ctx context.Context, client *connection, runs []scripted
 		if refused, is := rueidis.IsRedisErr(result.Error()); is && refused.IsNoScript() {
 			result = client.Do(ctx, client.B().Eval().Script(applyScript).Numkeys(int64(len(run.keys))).Key(run.keys...).Arg(run.args...).Build())
 		}
+		client.near.wrote(run.keys...) // also if it failed: it may have been done
 		if err := m.settle(ctx, run, result); err != nil {
 			return projections.Generations{}, err // the others most likely say the same
 		}

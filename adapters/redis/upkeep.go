@@ -59,6 +59,7 @@ func (m *ReadModel) Mend(ctx context.Context, generation projections.Generation,
 		}
 		command := live.B().Eval().Script(mendScript).Numkeys(int64(len(full))).Key(full...).Arg(arguments...).Build()
 		moved, err := live.Do(ctx, command).AsIntSlice()
+		live.near.wrote(full...)
 		if err != nil {
 			return mended, fmt.Errorf("redis: mend %d entries of generation %s: %w", len(members), generation, orFull(err))
 		}
