@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint check-alerts build demo drill bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads doctor clean
+.PHONY: help run stop status services test lint check-alerts build demo drill lab-reads bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ demo: build ## replay days of real orders against the platform (DAY=2010-12-01 D
 drill: build ## an operator's bad day on the running platform: DLQ, replay, a lost read model
 	@scripts/platform start >/dev/null
 	@scripts/platform exec bin/andes-lab drill
+
+lab-reads: build ## the same reads on the legacy systems themselves and on Andes, with a report (SCENARIOS=1,6 SHORT=1 DOWN=3m ERP=tryton)
+	@WITH=$(ERP) scripts/with-services bench bin/andes-lab reads $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SHORT),--short) $(if $(DOWN),--down $(DOWN)) $(if $(ERP),--erp $(ERP)) $(ARGS)
 
 bench-write: ## the event store beside plain transactions and pgbench (ARGS="-duration 10s -only append,hot,gaps")
 	@scripts/with-services bench go run ./test/bench/write $(ARGS)

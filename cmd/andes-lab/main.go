@@ -18,6 +18,7 @@ type cli struct {
 	Knobs   knobsCmd   `cmd:"" help:"Show a simulator's knobs, or turn some: andes-lab knobs erp latencyMs=300 outage=false"`
 	Demo    demoCmd    `cmd:"" help:"Sell real trading days through the partner API and check what came of it."`
 	Drill   drillCmd   `cmd:"" help:"Break things on the running platform and mend them as an operator does."`
+	Reads   readsCmd   `cmd:"" help:"Put the same reads on the legacy systems themselves and on Andes, and compare."`
 	Stats   statsCmd   `cmd:"" help:"Show a simulator's counters."`
 	Welcome welcomeCmd `cmd:"" help:"Set a partner up, wait for the first sync and print what to try."`
 	Reset   resetCmd   `cmd:"" help:"Set a simulator's counters to zero; what it knows stays."`
