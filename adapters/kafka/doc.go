@@ -54,12 +54,24 @@
 //
 // # A member that was cut off
 //
-// One that is paused or partitioned for longer than its session, and does not know it yet, can still do three
-// things. It can run a handler to its end: that is a repeat, as after a crash. It can write a copy to a
-// retry topic: an ordered consumer's new owner knows the record as unfinished, or has handled it, and drops the copy;
-// for one that is not ordered it is one more repeat. And it can write a copy to the DLQ, of a record that
-// the new owner may handle well: that letter stays until an operator settles it, and from the next assignment
-// on its key waits behind it. It can't commit an offset: the broker knows that its generation is over.
+// One that is paused or partitioned for longer than its session, and does not know it yet, can run a handler to
+// its end: that is a repeat, as after a crash. It can't commit an offset: the broker knows that its generation is
+// over. And before it parks a record it proves by a heartbeat that its partitions are still its own (membership),
+// for else its copy in the DLQ would hold the key of a record that the new owner may have handled well, until an
+// operator settles it. What is left is a pause between the proof and the write that is longer than half a session:
+// then there is such a letter. A copy in a retry topic is dropped by an ordered consumer's new owner, who knows
+// the record as unfinished or has handled it; for one that is not ordered it is one more repeat.
+//
+// # A DLQ that loses letters
+//
+// Retention deletes letters that nobody looked at, and a topic may be made anew. A record that would be parked
+// behind a letter which is not there any more is not: the line goes on without it (letters.go). Where a letter's
+// offset is not behind the last one's, what was noted of other letters with such offsets is dropped.
+//
+// # What a letter with many behind it costs
+//
+// Records behind the first one of their key are where it is, so when it moves, they move: with n behind it, a climb
+// of k retry topics and the DLQ writes k+1 times n records of one partition, one after the other.
 //
 // # Order
 //

@@ -20,6 +20,7 @@ type Group struct {
 	mu      sync.Mutex
 	effects []effect
 	seen    map[string]int64 // the greatest version of each key
+	words   map[string]int   // what members that refuse told, counted
 	reading sync.WaitGroup
 }
 
@@ -37,7 +38,9 @@ type Member struct {
 }
 
 // NewGroup makes a group without members.
-func NewGroup(cfg Config) *Group { return &Group{cfg: cfg, seen: map[string]int64{}} }
+func NewGroup(cfg Config) *Group {
+	return &Group{cfg: cfg, seen: map[string]int64{}, words: map[string]int{}}
+}
 
 // Start adds a member: this very program, whose main has to call Main first.
 func (g *Group) Start() (*Member, error) {
@@ -71,7 +74,8 @@ func (g *Group) read(out io.Reader) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var e effect
 		if _, err := fmt.Sscan(lines.Text(), &e.at, &e.key, &e.version); err != nil {
-			continue // a line that a kill cut
+			g.word(lines.Text())
+			continue // or a line that a kill cut
 		}
 		g.mu.Lock()
 		g.effects = append(g.effects, e)
@@ -79,6 +83,24 @@ func (g *Group) read(out io.Reader) {
 		g.mu.Unlock()
 	}
 }
+
+func (g *Group) word(text string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.words[text]++
+}
+
+func (g *Group) told(text string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.words[text]
+}
+
+// Begun counts the records that members which refuse have begun to work on.
+func (g *Group) Begun() int { return g.told(begun) }
+
+// Refused counts those that they have refused.
+func (g *Group) Refused() int { return g.told(refused) }
 
 // Kill ends the member as a crash does.
 func (m *Member) Kill() error { return m.process.Process.Kill() }

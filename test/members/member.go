@@ -29,6 +29,7 @@ type Config struct {
 	Tiers    []time.Duration
 	Failing  int           // percent of the records that fail once or twice
 	Work     time.Duration // of the handler
+	Refuses  bool          // nothing can be handled, for good
 }
 
 // variable holds the configuration of a process that is to be a member.
@@ -77,6 +78,10 @@ type member struct {
 
 // handle tells the parent what it does, when it does it.
 func (m *member) handle(ctx context.Context, record eventstore.Record) error {
+	if m.cfg.Refuses {
+		defer func() { _ = m.tell(refused) }() // the parent sees to what it misses
+		_ = m.tell(begun)
+	}
 	if m.cfg.Work > 0 {
 		timer := time.NewTimer(m.cfg.Work)
 		defer timer.Stop()
@@ -89,9 +94,22 @@ func (m *member) handle(ctx context.Context, record eventstore.Record) error {
 	if delivery, _ := kafka.Delivered(ctx); delivery.Attempt <= failures(record.ID, m.cfg.Failing) {
 		return errors.New("not yet")
 	}
+	if m.cfg.Refuses {
+		return eventstore.Refuse("NO", "not as it is")
+	}
+	return m.tell(time.Now().UnixNano(), record.Stream.Key, record.Version)
+}
+
+// What a member that refuses tells.
+const (
+	begun   = "begun"
+	refused = "refused"
+)
+
+func (m *member) tell(words ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fmt.Fprintln(m.out, time.Now().UnixNano(), record.Stream.Key, record.Version)
+	fmt.Fprintln(m.out, words...)
 	return m.out.Flush()
 }
 
