@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"andes/eventstore"
 )
@@ -48,6 +49,7 @@ const CodeKindUnknown eventstore.Code = "KIND_UNKNOWN"
 type IntakeConfig struct {
 	Kinds    map[string]Kind // by the name that a record gives
 	Executor eventstore.Executor
+	Now      func() time.Time
 	Log      *slog.Logger
 	Metrics  *Metrics                            // nil: counted, but not shown
 	Ledger   Ledger                              // as Config has it
@@ -66,8 +68,8 @@ type Intake struct {
 
 // NewIntake reports all that is missing.
 func NewIntake(cfg IntakeConfig) (*Intake, error) {
-	if len(cfg.Kinds) == 0 || cfg.Executor == nil || cfg.Log == nil {
-		return nil, errors.New("intake: kinds, executor and log are needed")
+	if len(cfg.Kinds) == 0 || cfg.Executor == nil || cfg.Now == nil || cfg.Log == nil {
+		return nil, errors.New("intake: kinds, executor, clock and log are needed")
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = unregistered()
@@ -77,14 +79,14 @@ func NewIntake(cfg IntakeConfig) (*Intake, error) {
 	}
 	intake := &Intake{cfg: cfg, applier: &applier{executor: cfg.Executor, inFlight: cfg.InFlight}, rejects: map[string]*rejects{}}
 	for _, kind := range cfg.Kinds {
-		intake.rejects[kind.Feed] = &rejects{feed: kind.Feed, ledger: cfg.Ledger, told: cfg.Rejects, log: cfg.Log, metrics: cfg.Metrics}
+		intake.rejects[kind.Feed] = &rejects{feed: kind.Feed, ledger: cfg.Ledger, told: cfg.Rejects, log: cfg.Log, metrics: cfg.Metrics, now: cfg.Now}
 	}
 	return intake, nil
 }
 
-// Take applies records, each by itself, and gives a verdict for each. The error is one of our own side, about
-// all of them: whoever sent them may send them again.
-func (k *Intake) Take(ctx context.Context, records []Pushed) ([]Verdict, error) {
+// Take applies records, each by itself, and gives a verdict for each. from says by which request they came.
+// The error is one of our own side, about all of them: whoever sent them may send them again.
+func (k *Intake) Take(ctx context.Context, from eventstore.Metadata, records []Pushed) ([]Verdict, error) {
 	items, feeds := make([]Item, len(records)), make([]string, len(records))
 	for i, record := range records {
 		kind, known := k.cfg.Kinds[record.Kind]
@@ -94,6 +96,7 @@ func (k *Intake) Take(ctx context.Context, records []Pushed) ([]Verdict, error) 
 			continue
 		}
 		items[i], feeds[i] = kind.Read(record.Record), kind.Feed
+		items[i].Meta.CorrelationID, items[i].Meta.CausationID, items[i].Meta.TraceParent = from.CorrelationID, from.CausationID, from.TraceParent
 	}
 	results, err := k.applier.run(ctx, items)
 	if err != nil {

@@ -97,7 +97,7 @@ func New(cfg Config) (*Poller, error) {
 	return &Poller{
 		cfg: cfg, interval: adapting,
 		applier: &applier{executor: cfg.Executor, inFlight: cfg.InFlight},
-		rejects: &rejects{feed: cfg.Feed, ledger: cfg.Ledger, told: cfg.Rejects, log: cfg.Log, metrics: cfg.Metrics},
+		rejects: &rejects{feed: cfg.Feed, ledger: cfg.Ledger, told: cfg.Rejects, log: cfg.Log, metrics: cfg.Metrics, now: cfg.Now},
 	}, errors.Join(faults...)
 }
 

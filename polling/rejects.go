@@ -5,7 +5,29 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
+
+	"andes/eventstore"
 )
+
+// Rejected is a record in the ledger.
+type Rejected struct {
+	ID      string          `json:"id" doc:"As the feed names the record"`
+	Version int64           `json:"version" doc:"Of the source; 0: it has none"`
+	Code    eventstore.Code `json:"code" example:"PRICE_NOT_POSITIVE"`
+	Detail  string          `json:"detail"`
+	Times   int64           `json:"times" doc:"That it was refused"`
+	First   time.Time       `json:"first"`
+	Last    time.Time       `json:"last"`
+	Again   bool            `json:"again" doc:"It is to be read once more"`
+}
+
+// Standing is how a feed stands.
+type Standing struct {
+	Feed     string    `json:"feed" example:"erp.prices"`
+	SyncedAt time.Time `json:"syncedAt,omitzero" doc:"All that the source had then is known; absent: it was never in step"`
+	Rejects  int64     `json:"rejects" doc:"Records that can't be used"`
+}
 
 // rejects is what happens to the records of a feed that can't be used.
 type rejects struct {
@@ -14,11 +36,16 @@ type rejects struct {
 	told    func(ctx context.Context, r Reject) // nil: nobody is
 	log     *slog.Logger
 	metrics *Metrics
+	now     func() time.Time
 
 	mu   sync.Mutex
 	seen memory
-	open map[string]int64 // in the ledger, with their versions; nil: not read yet
+	open map[string]int64 // in the ledger, with their versions
+	read time.Time        // when that was learnt
 }
+
+// openFor is how long what the ledger has is taken for known: other processes write there too.
+const openFor = time.Minute
 
 // add rejects a record, once per version.
 func (j *rejects) add(ctx context.Context, r Refused) error {
@@ -29,13 +56,8 @@ func (j *rejects) add(ctx context.Context, r Refused) error {
 		return nil
 	}
 	reject := Reject{Feed: j.feed, ID: r.Item.ID, Version: r.Item.Version, Code: r.Refusal.Code, Detail: r.Refusal.Detail}
-	if j.ledger != nil {
-		if err := j.ledger.Reject(ctx, reject); err != nil {
-			return fmt.Errorf("keep a record that can't be used: %w", err)
-		}
-		if j.open != nil && len(j.open) < maxRemembered {
-			j.open[reject.ID] = reject.Version
-		}
+	if err := j.keep(ctx, reject); err != nil {
+		return err
 	}
 	j.seen.add(key)
 	j.metrics.rejected.WithLabelValues(j.feed, string(reject.Code)).Inc()
@@ -47,6 +69,38 @@ func (j *rejects) add(ctx context.Context, r Refused) error {
 	return nil
 }
 
+// keep puts a record into the ledger, as long as there are not too many: then the source is to be put right,
+// and not its records.
+func (j *rejects) keep(ctx context.Context, reject Reject) error {
+	if j.ledger == nil {
+		return nil
+	}
+	if err := j.learn(ctx); err != nil {
+		return err
+	}
+	if _, kept := j.open[reject.ID]; !kept && len(j.open) >= maxRemembered {
+		return nil
+	}
+	if err := j.ledger.Reject(ctx, reject); err != nil {
+		return fmt.Errorf("keep a record that can't be used: %w", err)
+	}
+	j.open[reject.ID] = reject.Version
+	return nil
+}
+
+// learn reads what the ledger has.
+func (j *rejects) learn(ctx context.Context) error {
+	if j.open != nil && j.now().Sub(j.read) < openFor {
+		return nil
+	}
+	open, err := j.ledger.Open(ctx, j.feed, maxRemembered)
+	if err != nil {
+		return fmt.Errorf("read which records can't be used: %w", err)
+	}
+	j.open, j.read = open, j.now()
+	return nil
+}
+
 // applied strikes out those of the records that were rejected before, at no later version.
 func (j *rejects) applied(ctx context.Context, items []Item) error {
 	if j.ledger == nil || len(items) == 0 {
@@ -54,12 +108,8 @@ func (j *rejects) applied(ctx context.Context, items []Item) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.open == nil {
-		open, err := j.ledger.Open(ctx, j.feed, maxRemembered)
-		if err != nil {
-			return fmt.Errorf("read which records can't be used: %w", err)
-		}
-		j.open = open
+	if err := j.learn(ctx); err != nil {
+		return err
 	}
 	var mended []string
 	for _, item := range items {

@@ -68,7 +68,8 @@ type API struct {
 	draining atomic.Bool
 	observer *observer
 
-	webhookKeys [][]byte // of PaymentWebhookSecrets
+	webhookKeys [][]byte            // of PaymentWebhookSecrets
+	feedKeys    map[string][][]byte // of Feeds
 }
 
 // New builds the edge and reports every fault of its configuration.
@@ -77,11 +78,16 @@ func New(config Config) (*API, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	keys, err := webhookKeys(config.PaymentWebhookSecrets)
+	keys, err := webhookKeys("payment webhook", config.PaymentWebhookSecrets)
 	if err != nil {
 		return nil, err
 	}
-	a := &API{Config: config, mux: http.NewServeMux(), webhookKeys: keys}
+	a := &API{Config: config, mux: http.NewServeMux(), webhookKeys: keys, feedKeys: map[string][][]byte{}}
+	for system, feed := range config.Feeds {
+		if a.feedKeys[system], err = webhookKeys(system+" feed", feed.Secrets); err != nil {
+			return nil, err
+		}
+	}
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	a.shapes = newShapes(registry)
 	observer, err := newObserver(config)
@@ -121,6 +127,7 @@ func (a *API) endpoints() []*endpoint {
 		list = append(list, a.subscriptionEndpoints()...)
 		list = append(list, a.partnerEndpoints()...)
 		list = append(list, a.webhookEndpoints()...)
+		list = append(list, a.feedEndpoints()...)
 	}
 	if a.serves(Ops) {
 		list = append(list, a.opsEndpoints()...)
@@ -128,6 +135,7 @@ func (a *API) endpoints() []*endpoint {
 			list = append(list, a.quotaEndpoints()...)
 		}
 		list = append(list, a.guardEndpoints()...)
+		list = append(list, a.feedDeskEndpoints()...)
 	}
 	return list
 }

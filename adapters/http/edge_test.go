@@ -130,13 +130,13 @@ func same(sku string) string { return sku }
 
 func (s *shelf) Stock(_ context.Context, skus []string) (map[string]queries.StockView, error) {
 	return viewsOf(s, stock.Aggregate, skus, same, func(st stock.State) (queries.StockView, bool) {
-		return queries.StockView{Net: st.Net(), ChangedAt: st.ChangedAt}, true
+		return queries.StockView{Net: st.Net(), ChangedAt: st.KnownAt(), DoubtedAt: st.Doubt.At}, !st.Delisted
 	})
 }
 
 func (s *shelf) Prices(_ context.Context, list string, skus []string) (map[string]queries.PriceView, error) {
 	return viewsOf(s, price.Aggregate, skus, func(sku string) string { return price.Key(list, sku) }, func(st price.State) (queries.PriceView, bool) {
-		return queries.PriceView{Price: st.Price, ChangedAt: st.ChangedAt}, !st.Removed
+		return queries.PriceView{Price: st.Price, ChangedAt: st.ChangedAt, DoubtedAt: st.Doubt.At}, st.Shown()
 	})
 }
 

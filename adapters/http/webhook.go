@@ -162,12 +162,12 @@ func sign(key []byte, id, stamp string, body []byte) []byte {
 const minSecret = 24
 
 // webhookKeys decodes secrets.
-func webhookKeys(secrets []string) ([][]byte, error) {
+func webhookKeys(of string, secrets []string) ([][]byte, error) {
 	keys := make([][]byte, len(secrets))
 	for i, secret := range secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, webhookSecretPrefix))
 		if err != nil || len(key) < minSecret {
-			return nil, fmt.Errorf("http edge: payment webhook secret %d is not %s and the base64 of at least %d bytes", i+1, webhookSecretPrefix, minSecret)
+			return nil, fmt.Errorf("http edge: %s secret %d is not %s and the base64 of at least %d bytes", of, i+1, webhookSecretPrefix, minSecret)
 		}
 		keys[i] = key
 	}

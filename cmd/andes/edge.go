@@ -8,7 +8,6 @@ import (
 	"time"
 
 	httpapi "andes/adapters/http"
-	"andes/adapters/postgres"
 	"andes/adapters/redis"
 	"andes/queries"
 )
@@ -33,15 +32,10 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 			config.Roles = append(config.Roles, endpoints)
 		}
 	}
-	if slices.Contains(config.Roles, httpapi.Command) {
-		feeds, err := p.pushedFeeds()
-		if err != nil {
-			return nil, err
-		}
-		config.Feeds = feeds
+	if err := p.feeds(&config); err != nil {
+		return nil, err
 	}
 	if slices.Contains(config.Roles, httpapi.Ops) {
-		config.FeedDesk = postgres.Feeds{DB: p.store.DB}
 		service, err := p.deadLetters(ctx)
 		if err != nil {
 			return nil, err

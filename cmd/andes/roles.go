@@ -153,6 +153,7 @@ func erpRole(p *platform) ([]part, error) {
 	config := erp.Config{
 		URL: p.settings.ERPURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
 		Log: p.logger, Metrics: metrics, Away: caller.Away, Interval: p.settings.ERPPoll,
+		Ledger: postgres.Feeds{DB: p.store.DB}, States: p.store, CompareEvery: p.settings.FeedCompare,
 	}
 	if p.settings.ERPKind == trytonKind {
 		if config.Products, config.Prices, err = p.trytonCatalogue(caller); err != nil {
@@ -178,6 +179,7 @@ func wmsRole(p *platform) ([]part, error) {
 	config := wms.Config{
 		URL: p.settings.WMSURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
 		Log: p.logger, Metrics: metrics, Away: caller.Away, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll,
+		Ledger: postgres.Feeds{DB: p.store.DB}, States: p.store, CompareEvery: p.settings.FeedCompare,
 	}
 	if p.settings.WMSKind == trytonKind {
 		if config.Stock, config.Shipments, err = p.trytonWarehouse(caller); err != nil {

@@ -59,6 +59,9 @@ type settings struct {
 	PaymentWebhookSecret string        `koanf:"payment_webhook_secret"`
 	ERPPoll              time.Duration `koanf:"erp_poll"`
 	WMSPoll              time.Duration `koanf:"wms_poll"`
+	FeedCompare          time.Duration `koanf:"feed_compare"`    // how often all that ERP and WMS have is compared
+	ERPFeedSecret        string        `koanf:"erp_feed_secret"` // of the changes that the ERP tells by itself, two during a rotation, comma-separated; empty: it does not
+	WMSFeedSecret        string        `koanf:"wms_feed_secret"`
 	OMSSettle            time.Duration `koanf:"oms_settle"` // how long a POST without an answer may still be at work
 
 	ERPCalls       int           `koanf:"erp_calls"` // at once
@@ -113,7 +116,7 @@ func defaultSettings() settings {
 		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
 		OIDCAudience: "andes", OIDCAlg: "RS256",
 		TrytonPriceList: "retail", TrytonCompare: 10 * time.Minute,
-		ERPPoll: 2 * time.Second, WMSPoll: time.Second, OMSSettle: 30 * time.Second,
+		ERPPoll: 2 * time.Second, WMSPoll: time.Second, FeedCompare: 10 * time.Minute, OMSSettle: 30 * time.Second,
 		ERPCalls: 10, WMSCalls: 10, OMSCalls: 20, PaymentCalls: 20,
 		ERPRate: 50, WMSRate: 50, OMSRate: 400, PaymentRate: 400,
 		CallTimeout: 2 * time.Second, BreakerOpenFor: 30 * time.Second,
@@ -168,6 +171,9 @@ func (s *settings) check() error {
 	complain(s.KafkaPartitions < 1, "kafka_partitions", "must be at least 1")
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
 	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
+	complain(s.FeedCompare <= 0, "feed_compare", "must be above zero")
+	complain(s.ERPFeedSecret != "" && s.ERPKind != "", "erp_feed_secret", "is for an ERP of the simulators' kind: the versions of others are not those of its records")
+	complain(s.WMSFeedSecret != "" && s.WMSKind != "", "wms_feed_secret", "is for a WMS of the simulators' kind: the versions of others are not those of its records")
 	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
 	for name, kind := range map[string]string{"erp_kind": s.ERPKind, "wms_kind": s.WMSKind, "oms_kind": s.OMSKind} {
 		complain(kind != "" && kind != trytonKind, name, "is neither empty nor "+trytonKind)

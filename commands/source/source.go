@@ -17,6 +17,9 @@ const (
 	WMSShipments = "wms.shipments"
 )
 
+// Feeds lists them.
+var Feeds = []string{ERPProducts, ERPPrices, WMSStock, WMSShipments}
+
 // State is a feed's watermark.
 type State struct {
 	SyncedAt time.Time `json:"syncedAt"` // everything that the source had then is known

@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"andes/commands/source"
+	"andes/eventstore"
+	"andes/polling"
+)
+
+// FeedDesk is where operators see how the legacy systems' feeds stand, and what of them can't be used.
+type FeedDesk interface {
+	Standings(ctx context.Context) ([]polling.Standing, error)
+	Rejects(ctx context.Context, feed, after string, limit int) ([]polling.Rejected, error)
+	Reread(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error)
+}
+
+const (
+	defaultRejects = 100
+	maxRejects     = 1000
+)
+
+type feedsBody struct {
+	Items []polling.Standing `json:"items"`
+}
+
+type rejectsBody struct {
+	Items []polling.Rejected `json:"items"`
+	Next  string             `json:"next,omitempty" doc:"There is more: ask with after=<this>"`
+}
+
+// rereadBody names records.
+type rereadBody struct {
+	IDs    []string `json:"ids" minItems:"1" maxItems:"500" doc:"As the list of records has them"`
+	Reason string   `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
+}
+
+type rereadAnswer struct {
+	Count int `json:"count" doc:"Of the records that will be read once more"`
+}
+
+func (a *API) feedDeskEndpoints() []*endpoint {
+	if a.FeedDesk == nil {
+		return nil
+	}
+	after := queryParameter("after", "The id behind which the list goes on", false, &huma.Schema{Type: huma.TypeString})
+	limit := queryParameter("limit", "How many", false, bounded(huma.Schema{Type: huma.TypeInteger}, "", 1, maxRejects))
+	return []*endpoint{
+		{
+			method: http.MethodGet, path: "/ops/feeds", id: "feeds", tag: "operations", summary: "How the legacy systems' feeds stand",
+			access: opsViewers, handle: (*call).answerFeeds,
+			answers: []answer{{status: 200, description: "The feeds", body: reflect.TypeFor[feedsBody]()}},
+		},
+		{
+			method: http.MethodGet, path: "/ops/feeds/{feed}/rejects", id: "feedRejects", tag: "operations", summary: "Records of a feed that can't be used",
+			description: "A record leaves the list when its source has put it right.",
+			access:      opsViewers, parameters: []*huma.Param{after, limit}, handle: (*call).answerFeedRejects,
+			answers:  []answer{{status: 200, description: "The records", body: reflect.TypeFor[rejectsBody]()}},
+			refusals: []eventstore.Code{CodeFeedUnknown, CodeParameterInvalid},
+		},
+		{
+			method: http.MethodPost, path: "/ops/feeds/{feed}/reread", id: "rereadRecords", tag: "operations", summary: "Read records of a feed once more",
+			description: "Needs the role ops-admin. They are read with the next poll, alone, where the feed gives single records; else the next comparison of all reads them.",
+			access:      opsAdmins, body: reflect.TypeFor[rereadBody](), handle: (*call).rereadRecords,
+			answers:  []answer{{status: 200, description: "Noted", body: reflect.TypeFor[rereadAnswer]()}},
+			refusals: []eventstore.Code{CodeFeedUnknown},
+		},
+	}
+}
+
+func (c *call) answerFeeds() error {
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	standings, err := c.api.FeedDesk.Standings(ctx)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, feedsBody{Items: standings})
+}
+
+// feedAsked gives the feed in the path.
+func (c *call) feedAsked() (string, error) {
+	feed := c.request.PathValue("feed")
+	if !slices.Contains(source.Feeds, feed) {
+		return "", eventstore.Refuse(CodeFeedUnknown, "there is no such feed")
+	}
+	return feed, nil
+}
+
+func (c *call) answerFeedRejects() error {
+	feed, err := c.feedAsked()
+	if err != nil {
+		return err
+	}
+	values, err := c.query("after", "limit")
+	if err != nil {
+		return err
+	}
+	limit := defaultRejects
+	if text := values.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxRejects {
+			return parameterProblem(CodeParameterInvalid, "limit", "a number from 1 to "+strconv.Itoa(maxRejects)+" is expected")
+		}
+	}
+	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
+	defer cancel()
+	list, err := c.api.FeedDesk.Rejects(ctx, feed, values.Get("after"), limit)
+	if err != nil {
+		return err
+	}
+	body := rejectsBody{Items: append([]polling.Rejected{}, list...)}
+	if len(list) == limit {
+		body.Next = list[limit-1].ID
+	}
+	return c.json(http.StatusOK, body)
+}
+
+func (c *call) rereadRecords() error {
+	body, err := readBody[rereadBody](c)
+	if err != nil {
+		return err
+	}
+	feed, err := c.feedAsked()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
+	defer cancel()
+	count, err := c.api.FeedDesk.Reread(ctx, feed, body.IDs, c.meta().Actor, body.Reason)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, rereadAnswer{Count: count})
+}

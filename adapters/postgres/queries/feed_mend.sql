@@ -1,0 +1,1 @@
+DELETE FROM feed_rejects WHERE feed = $1 AND id = ANY($2)

@@ -1,0 +1,1 @@
+SELECT feed, count(*) FROM feed_rejects GROUP BY feed

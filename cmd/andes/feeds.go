@@ -1,0 +1,47 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"andes/adapters/erp"
+	httpapi "andes/adapters/http"
+	"andes/adapters/postgres"
+	"andes/adapters/wms"
+	"andes/polling"
+)
+
+// feeds lets legacy systems tell of changes, and operators see how their feeds stand.
+func (p *platform) feeds(config *httpapi.Config) error {
+	ledger := postgres.Feeds{DB: p.store.DB}
+	if slices.Contains(config.Roles, httpapi.Ops) {
+		config.FeedDesk = ledger
+	}
+	if !slices.Contains(config.Roles, httpapi.Command) {
+		return nil
+	}
+	config.Feeds = map[string]httpapi.Feed{}
+	for system, of := range map[string]struct {
+		secrets string
+		kinds   map[string]polling.Kind
+	}{
+		"erp": {p.settings.ERPFeedSecret, erp.Records()},
+		"wms": {p.settings.WMSFeedSecret, wms.Records()},
+	} {
+		if of.secrets == "" {
+			continue // it does not tell
+		}
+		metrics, err := p.pollMetrics()
+		if err != nil {
+			return err
+		}
+		intake, err := polling.NewIntake(polling.IntakeConfig{
+			Kinds: of.kinds, Executor: p.store, Now: time.Now, Log: p.logger, Metrics: metrics, Ledger: ledger,
+		})
+		if err != nil {
+			return err
+		}
+		config.Feeds[system] = httpapi.Feed{Secrets: list(of.secrets), Take: intake.Take}
+	}
+	return nil
+}
