@@ -22,8 +22,8 @@ type Rejected struct {
 	Again   bool            `json:"again" doc:"It is to be read once more"`
 }
 
-// Standing is how a feed stands.
-type Standing struct {
+// FeedStanding is how a feed stands.
+type FeedStanding struct {
 	Feed     string    `json:"feed" example:"erp.prices"`
 	SyncedAt time.Time `json:"syncedAt,omitzero" doc:"All that the source had then is known; absent: it was never in step"`
 	Rejects  int64     `json:"rejects" doc:"Records that can't be used"`

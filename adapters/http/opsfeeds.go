@@ -16,7 +16,7 @@ import (
 
 // FeedDesk is where operators see how the legacy systems' feeds stand, and what of them can't be used.
 type FeedDesk interface {
-	Standings(ctx context.Context) ([]polling.Standing, error)
+	Standings(ctx context.Context) ([]polling.FeedStanding, error)
 	Rejects(ctx context.Context, feed, after string, limit int) ([]polling.Rejected, error)
 	Reread(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error)
 }
@@ -27,7 +27,7 @@ const (
 )
 
 type feedsBody struct {
-	Items []polling.Standing `json:"items"`
+	Items []polling.FeedStanding `json:"items"`
 }
 
 type rejectsBody struct {

@@ -97,7 +97,7 @@ func (f Feeds) Reread(ctx context.Context, feed string, ids []string, actor, rea
 }
 
 // Standings tells of each feed until when it is in step and how many of its records can't be used.
-func (f Feeds) Standings(ctx context.Context) ([]polling.Standing, error) {
+func (f Feeds) Standings(ctx context.Context) ([]polling.FeedStanding, error) {
 	rows, err := f.DB.pool.Query(ctx, feedRejectCounts)
 	if err != nil {
 		return nil, unavailable(err)
@@ -116,13 +116,13 @@ func (f Feeds) Standings(ctx context.Context) ([]polling.Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	standings := make([]polling.Standing, len(streams))
+	standings := make([]polling.FeedStanding, len(streams))
 	for i, stream := range streams {
 		state, err := source.Aggregate.Decode(states[stream].State)
 		if err != nil {
 			return nil, err
 		}
-		standings[i] = polling.Standing{Feed: stream.Key, SyncedAt: state.SyncedAt.UTC().Truncate(time.Millisecond), Rejects: counts[stream.Key]}
+		standings[i] = polling.FeedStanding{Feed: stream.Key, SyncedAt: state.SyncedAt.UTC().Truncate(time.Millisecond), Rejects: counts[stream.Key]}
 	}
 	return standings, nil
 }
