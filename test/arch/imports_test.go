@@ -21,7 +21,7 @@ const (
 // What the layers are made of.
 var (
 	model   = []string{"eventstore", "commands/*"}
-	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters", "quota", "tuning"}, model...)
+	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters", "quota", "changes", "tuning"}, model...)
 	product = append([]string{"adapters/*", own}, core...)
 )
 
@@ -38,6 +38,7 @@ var layers = []layer{
 	{"rebuild", append([]string{"projections"}, model...)},
 	{"deadletters", []string{"eventstore"}},
 	{"quota", []string{"eventstore"}},
+	{"changes", append([]string{"queries"}, model...)},
 	{"tuning", []string{"eventstore"}},
 	{"catalogue", []string{"eventstore", "commands", "sagas"}},
 	{"adapters/*", append([]string{own}, core...)},
