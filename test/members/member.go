@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"andes/adapters/kafka"
+	"andes/adapters/postgres"
 	"andes/eventstore"
 )
 
@@ -30,6 +31,9 @@ type Config struct {
 	Failing  int           // percent of the records that fail once or twice
 	Work     time.Duration // of the handler
 	Refuses  bool          // nothing can be handled, for good
+
+	Effects   postgres.Config // the event store that effects are committed to; without a URL there is none
+	Unguarded bool            // the effects are not idempotent: each repeat has one more
 }
 
 // variable holds the configuration of a process that is to be a member.
@@ -60,6 +64,13 @@ func run(text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	m := member{cfg: cfg, out: bufio.NewWriter(os.Stdout)}
+	if cfg.Effects.URL != "" {
+		working, done := context.WithCancel(context.Background()) // for as long as handlers may go on
+		defer done()
+		if m.effects, err = openEffects(working, cfg.Effects, registry); err != nil {
+			return err
+		}
+	}
 	names := kafka.Topics{Prefix: cfg.Prefix}
 	return kafka.Consume(ctx, kafka.ConsumeConfig{
 		Cluster: kafka.Cluster{Brokers: cfg.Brokers, ClientID: "member"}, Names: names, Registry: registry,
@@ -71,9 +82,10 @@ func run(text string) error {
 }
 
 type member struct {
-	cfg Config
-	mu  sync.Mutex
-	out *bufio.Writer
+	cfg     Config
+	effects eventstore.Executor // nil: what is told is the only effect
+	mu      sync.Mutex
+	out     *bufio.Writer
 }
 
 // handle tells the parent what it does, when it does it.
@@ -96,6 +108,11 @@ func (m *member) handle(ctx context.Context, record eventstore.Record) error {
 	}
 	if m.cfg.Refuses {
 		return eventstore.Refuse("NO", "not as it is")
+	}
+	if m.effects != nil {
+		if _, err := m.effects.Execute(ctx, eventstore.Request{Command: count{record, m.cfg.Unguarded}}); err != nil {
+			return err
+		}
 	}
 	return m.tell(time.Now().UnixNano(), record.Stream.Key, record.Version)
 }
@@ -135,7 +152,7 @@ func Registry() (*eventstore.Registry, error) {
 	orders := eventstore.NewAggregate(eventstore.Category[order]{Name: "order", Published: true, Events: []eventstore.Definition[order]{
 		eventstore.Define("order.placed", func(*order, placed) {}),
 	}})
-	return eventstore.NewRegistry(orders)
+	return eventstore.NewRegistry(orders, tallies)
 }
 
 // noteBytes makes a record of the load about 500 bytes long.

@@ -26,6 +26,8 @@ type options struct {
 	only     string
 	warmUp   time.Duration
 	profile  string
+
+	unguarded bool
 }
 
 func main() {
@@ -40,6 +42,7 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 3*time.Second, "of each run with a handler that works")
 	flag.DurationVar(&o.warmUp, "warmup", 15*time.Second, "before the first run: a broker that has just started is still compiling itself")
 	flag.StringVar(&o.only, "only", "throughput,work,late,churn", "which measurements, comma-separated")
+	flag.BoolVar(&o.unguarded, "unguarded", false, "churn with effects that are not idempotent, to see that doubled ones are counted")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to a file")
 	flag.Parse()
 	if err := profiled(o.profile, func() error { return run(ctx, o, measure.Stdout()) }); err != nil {
