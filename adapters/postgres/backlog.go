@@ -36,3 +36,11 @@ func (db *DB) Backlog(ctx context.Context) (Backlog, error) {
 func waited(seconds float64) time.Duration {
 	return max(0, time.Duration(seconds*float64(time.Second)))
 }
+
+var published = statement("published")
+
+// Published is the position up to which the relay has published everything.
+func (db *DB) Published(ctx context.Context) (position int64, err error) {
+	err = db.pool.QueryRow(ctx, published, DefaultRelayConfig().Name, shard).Scan(&position)
+	return position, unavailable(err)
+}

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"andes/adapters/erp"
 	httpapi "andes/adapters/http"
+	"andes/adapters/kafka"
 	"andes/adapters/postgres"
+	"andes/adapters/redis"
 	"andes/adapters/wms"
 	"andes/polling"
+	"andes/projections"
 )
 
 // feeds lets legacy systems tell of changes, and operators see how their feeds stand.
@@ -44,4 +48,19 @@ func (p *platform) feeds(config *httpapi.Config) error {
 		config.Feeds[system] = httpapi.Feed{Secrets: list(of.secrets), Take: intake.Take}
 	}
 	return nil
+}
+
+// progress is how far states have come on their way to the read model.
+type progress struct {
+	*kafka.FeedProgress
+	store *postgres.Store
+}
+
+func (p progress) Published(ctx context.Context) (int64, error) { return p.store.Published(ctx) }
+
+// gate keeps watermarks out of the read model until the values are in it.
+func (p *platform) gate(model *redis.ReadModel) (*projections.Gate, error) {
+	feed := &kafka.FeedProgress{Cluster: p.cluster, Names: p.topics, Group: projectorName}
+	p.onClose(feed.Close)
+	return projections.NewGate(projections.GateConfig{Apply: model.Project, Progress: progress{feed, p.store}, Logger: p.logger})
 }

@@ -36,7 +36,7 @@ var roles = []role{
 	{"oms", []string{"oms_url"}, omsRole},
 	{"payment", []string{"payment_url"}, paymentRole},
 	{"webhook", nil, webhookRole},
-	{"ops", nil, watchParts},
+	{opsName, nil, watchParts},
 }
 
 // Names of the consumers: of their groups and DLQs.
@@ -47,6 +47,9 @@ const (
 	paymentName   = "payment"
 	webhookName   = "webhook"
 )
+
+// opsName is the role that measures what concerns all processes.
+const opsName = "ops"
 
 // queryRole serves a mesh too, if it is told where.
 func queryRole(p *platform) ([]part, error) {
@@ -113,10 +116,17 @@ func projectorRole(p *platform) ([]part, error) {
 	for _, category := range set.Categories() {
 		topics = append(topics, p.topics.State(category))
 	}
+	gate, err := p.gate(model)
+	if err != nil {
+		return nil, err
+	}
 	feed := kafka.StateFeed{Cluster: p.cluster, Names: p.topics, Group: projectorName, Topics: topics, Logger: p.logger, Metrics: p.metrics}
-	return []part{{name: "projector", stage: workers, run: func(ctx context.Context) error {
-		return feed.Run(ctx, model.Project)
-	}}}, nil
+	return []part{
+		{name: "projector", stage: workers, run: func(ctx context.Context) error {
+			return feed.Run(ctx, gate.Project)
+		}},
+		{name: "watermarks", stage: workers, run: gate.Run},
+	}, nil
 }
 
 func (p *platform) readModel() (*redis.ReadModel, error) {
@@ -178,7 +188,7 @@ func wmsRole(p *platform) ([]part, error) {
 	}
 	config := wms.Config{
 		URL: p.settings.WMSURL, Caller: caller, Executor: p.store, Reader: p.store, Lease: postgres.Leases{DB: p.store.DB},
-		Log: p.logger, Metrics: metrics, Away: caller.Away, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll,
+		Log: p.logger, Metrics: metrics, Away: caller.Away, StockInterval: p.settings.WMSPoll, ShipmentInterval: p.settings.WMSPoll, Urgent: p.urgent,
 		Ledger: postgres.Feeds{DB: p.store.DB}, States: p.store, CompareEvery: p.settings.FeedCompare,
 	}
 	if p.settings.WMSKind == trytonKind {

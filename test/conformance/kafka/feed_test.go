@@ -17,6 +17,7 @@ import (
 var feedTrials = []trial{
 	{"state feed hands over batches in order per key, with tombstones", feedHandsOver},
 	{"state feed repeats a failed batch and commits only what was taken", feedRepeats},
+	{"state feed tells how far it is", feedTellsItsProgress},
 	{"KAFKA-01 state feed sends undecodable records to the DLQ and goes on", feedSkipsUndecodable},
 }
 
