@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 
 // Log is the event log, in the order of commits.
 type Log interface {
-	// End is the position of the last event.
-	End(ctx context.Context) (int64, error)
+	// End is the position of the last event, and that of the last one that was published: the read model can't
+	// have what comes after that one.
+	End(ctx context.Context) (end, published int64, err error)
 	// Read looks at up to limit events with positions in (after, to].
 	Read(ctx context.Context, after, to int64, limit int) (Slice, error)
 	// Changed is when the stream was last changed, by the clock of the instance that did it; zero: never.
@@ -38,7 +40,7 @@ type Config struct {
 	Metrics    prometheus.Registerer // nil: private
 
 	Ring     int           // changes that are kept
-	Backfill int64         // positions before the log's end from which a new instance begins
+	Backfill int64         // positions before the log's end from which a new instance begins, and before the last published one from which it doubts the read model
 	Horizon  int64         // positions that a cursor may be behind
 	Look     int           // events in one look at the log
 	Scan     int           // events that a page looks at which is older than the ring
@@ -48,6 +50,7 @@ type Config struct {
 	Poll     time.Duration // the safety net behind Listen
 	Patience time.Duration // with the read model; then the states are asked
 	Recheck  time.Duration // of what the read model did not get in time
+	Rechecks int           // then what it does not take is what it answers
 	Settled  time.Duration // how far back Resync begins: no reader is that far behind the read model
 	Policies time.Duration // after which all instances go by a partner's new policy
 }
@@ -56,7 +59,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Ring: 1 << 16, Backfill: 20_000, Horizon: 1_000_000, Look: 2_000, Scan: 10_000, Scans: 4, Confirm: 1_000,
-		Pause: 20 * time.Millisecond, Poll: time.Second, Patience: 2 * time.Second, Recheck: time.Second,
+		Pause: 20 * time.Millisecond, Poll: time.Second, Patience: 2 * time.Second, Recheck: time.Second, Rechecks: 5,
 		Settled: 10 * time.Second, Policies: 70 * time.Second,
 	}
 }
@@ -66,7 +69,7 @@ func (c Config) validate() error {
 	if c.Log == nil || c.Copy == nil || c.Reader == nil || c.Watermarks == nil || c.Now == nil || c.Logger == nil {
 		faults = append(faults, errors.New("changes: Log, Copy, Reader, Watermarks, Now and Logger are needed"))
 	}
-	if min(c.Ring, c.Look, c.Scan, c.Scans, c.Confirm) < 1 || min(c.Backfill, c.Horizon) < 0 ||
+	if min(c.Ring, c.Look, c.Scan, c.Scans, c.Confirm, c.Rechecks) < 1 || min(c.Backfill, c.Horizon) < 0 ||
 		min(c.Pause, c.Poll, c.Patience, c.Recheck) <= 0 || min(c.Settled, c.Policies) < 0 {
 		faults = append(faults, errors.New("changes: a bound is not above zero"))
 	}
@@ -86,6 +89,8 @@ type Feed struct {
 	news    chan struct{} // closed when more is released
 	looked  time.Time     // when the log was last read to its end
 	checked time.Time     // when the late ones were last looked for
+	tried   int           // how often a part of the log before the ring could not be confirmed
+	triedAt time.Time     // the last time
 }
 
 // passed is how far the log was looked at, at a time.
@@ -188,7 +193,7 @@ func (f *Feed) step(ctx context.Context) error {
 		}
 		more = part.More
 	}
-	return nil
+	return f.catchUp(ctx)
 }
 
 // endless is behind every position.
@@ -198,13 +203,13 @@ func (f *Feed) begin(ctx context.Context) error {
 	if f.head() >= 0 {
 		return nil
 	}
-	end, err := f.config.Log.End(ctx)
+	end, published, err := f.config.Log.End(ctx)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ring = newRing(f.config.Ring, max(0, end-f.config.Backfill))
+	f.ring = newRing(f.config.Ring, max(0, end-f.config.Backfill), max(0, min(end, published)-f.config.Backfill))
 	return nil
 }
 
@@ -283,6 +288,63 @@ func (f *Feed) confirm(ctx context.Context) error {
 	return err
 }
 
+// catchUp confirms changes that are older than the ring, a part of the log at a time. What the read model
+// lacks is put there.
+func (f *Feed) catchUp(ctx context.Context) error {
+	now := f.config.Now()
+	f.mu.Lock()
+	from, to := f.ring.confirmed.position, f.ring.floor
+	early := f.tried > 0 && now.Sub(f.triedAt) < f.config.Recheck
+	f.mu.Unlock()
+	if from >= to || early {
+		return nil
+	}
+	part, err := f.config.Log.Read(ctx, from, to, f.config.Confirm)
+	if err != nil {
+		return err
+	}
+	if !part.More {
+		part.Reached = to
+	}
+	lacking, err := lackingIn(ctx, f.config.Copy, needsOf(part.Changes))
+	if err == nil && len(lacking) > 0 {
+		if _, err = read(ctx, f.config.Reader, lacking); err == nil {
+			lacking, err = lackingIn(ctx, f.config.Copy, lacking)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.triedAt = now
+	if f.tried++; len(lacking) > 0 && f.tried <= f.config.Rechecks {
+		return nil
+	}
+	f.tried = 0
+	f.ring.confirmedUpTo(part.Reached)
+	return nil
+}
+
+// needsOf gives each stream once, as new as its last change.
+func needsOf(list []Change) []need {
+	last := make(map[eventstore.Stream]int64, len(list))
+	for _, change := range list {
+		last[change.Stream] = change.Position
+	}
+	needs := make([]need, 0, len(last))
+	for stream, position := range last {
+		needs = append(needs, need{stream: stream, least: position})
+	}
+	return needs
+}
+
+// lackingIn gives the needs that a source does not fulfil.
+func lackingIn(ctx context.Context, source queries.Since, needs []need) ([]need, error) {
+	found, err := read(ctx, source, needs)
+	return slices.DeleteFunc(needs, func(n need) bool { _, there := found[n.stream]; return there }), err
+}
+
 // release wakes those who wait when there is more.
 func (f *Feed) release() {
 	if f.ring.advance() {
@@ -291,11 +353,11 @@ func (f *Feed) release() {
 	}
 }
 
-// waiting tells whether fresh changes are not confirmed yet.
+// waiting tells whether there is something to confirm.
 func (f *Feed) waiting() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ring != nil && len(f.ring.fresh) > 0
+	return f.ring != nil && (len(f.ring.fresh) > 0 || f.tried == 0 && f.ring.confirmed.position < f.ring.floor)
 }
 
 // News gives a channel that is closed when there are changes behind the position; it may be closed

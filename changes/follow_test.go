@@ -102,15 +102,12 @@ func (f *follower) atRest(w *world) error {
 		at := w.instances[n%len(w.instances)]
 		at.look()
 		page, err := f.follow(at, w.instances[(n+1)%len(w.instances)])
-		if err != nil {
-			return err
-		}
-		if page.Empty() && !page.More && f.cursor.CheckAt.IsZero() && f.cursor.Position >= w.end {
+		if err == nil && page.Empty() && !page.More && f.cursor.CheckAt.IsZero() && f.cursor.Position >= w.end {
 			return nil
 		}
 		w.pass(time.Second)
 	}
-	return fmt.Errorf("still at %+v of %d after %d rounds", *f.cursor, w.end, rounds)
+	return fmt.Errorf("still at %+v of %d after %d rounds", f.cursor, w.end, rounds)
 }
 
 func streams() []eventstore.Stream {

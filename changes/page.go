@@ -38,9 +38,10 @@ type Page struct {
 // Empty tells whether the page tells nothing.
 func (p Page) Empty() bool { return p.Resync == "" && len(p.Stock)+len(p.Prices) == 0 }
 
-// Faults of asking; both pass.
+// Faults of asking; all pass.
 var (
 	errBegins    = fmt.Errorf("changes: the log is not followed yet: %w", eventstore.ErrUnavailable)
+	errBehind    = fmt.Errorf("changes: the read model is too far behind to begin from it: %w", eventstore.ErrUnavailable)
 	errSaturated = fmt.Errorf("changes: too many are read from the log at once: %w", eventstore.ErrOverloaded)
 )
 
@@ -94,7 +95,7 @@ func (f *Feed) anew(ctx context.Context, q Question, since *Cursor, now time.Tim
 		return CursorTooOld, nil
 	case since.Position > head:
 		// Another instance is ahead of this one, or the log is not the one that it was.
-		end, err := f.config.Log.End(ctx)
+		end, _, err := f.config.Log.End(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -120,6 +121,9 @@ func (f *Feed) beginning(ctx context.Context, q Question, now time.Time) (Cursor
 	next.Position = min(f.ring.confirmed.position, f.ring.floor)
 	if len(f.marks) > 0 && now.Sub(f.marks[0].at) >= f.config.Settled {
 		next.Position = min(f.ring.confirmed.position, f.marks[0].position)
+	}
+	if next.Position < f.ring.released.position-f.config.Horizon {
+		return next, errBehind
 	}
 	return next, nil
 }

@@ -11,6 +11,8 @@ import (
 //
 //	floor ──────── changes ───────────────────────────────► head
 //	        … confirmed │ released │ not yet in the read model
+//
+// confirmed may lie before the floor: what was not confirmed when it left the ring still has to be.
 type ring struct {
 	size    int
 	slots   []Change // circular; a change's place is its number modulo the size
@@ -42,10 +44,10 @@ type latest struct {
 	value    value
 }
 
-func newRing(size int, floor int64) *ring {
+func newRing(size int, floor, confirmed int64) *ring {
 	return &ring{
 		size: size, slots: make([]Change, size), floor: floor, head: floor, streams: map[eventstore.Stream]*latest{},
-		released: counter{position: floor}, confirmed: counter{position: floor},
+		released: counter{position: floor}, confirmed: counter{position: min(confirmed, floor)},
 	}
 }
 
@@ -82,10 +84,16 @@ func (r *ring) drop() {
 		delete(r.streams, oldest.Stream)
 	}
 	r.base++
-	for _, c := range []*counter{&r.released, &r.confirmed} {
-		if c.number < r.base {
-			c.number, c.position = r.base, r.floor
-		}
+	if r.released.number < r.base {
+		r.released = counter{r.base, r.floor}
+	}
+	r.confirmed.number = max(r.confirmed.number, r.base)
+}
+
+// confirmedUpTo notes that what is older than the ring is confirmed up to a position.
+func (r *ring) confirmedUpTo(position int64) {
+	if r.confirmed.position = max(r.confirmed.position, position); r.confirmed.position >= r.floor {
+		r.confirmed.number = r.base
 	}
 }
 
@@ -147,7 +155,9 @@ func (r *ring) again(needs []need, now time.Time, patience time.Duration) {
 func (r *ring) advance() bool {
 	before := r.released.position
 	r.move(&r.released, func(held *latest, position int64) bool { return held.known >= position })
-	r.move(&r.confirmed, func(held *latest, position int64) bool { return held.copied >= position })
+	if r.confirmed.position >= r.floor { // else what is older than the ring comes first
+		r.move(&r.confirmed, func(held *latest, position int64) bool { return held.copied >= position })
+	}
 	return r.released.position > before
 }
 

@@ -102,11 +102,17 @@ func (i *instance) question(kinds Kinds, limit int, skus ...string) Question {
 
 var errAway = errors.New("away")
 
-func (w *world) End(context.Context) (int64, error) {
+func (w *world) End(context.Context) (end, published int64, err error) {
 	if w.logAway {
-		return 0, errAway
+		return 0, 0, errAway
 	}
-	return w.end, nil
+	published = w.end
+	for stream, s := range w.states {
+		if kept, there := w.model[stream]; there && kept.position < s.position {
+			published = min(published, kept.position)
+		}
+	}
+	return w.end, published, nil
 }
 
 func (w *world) Changed(context.Context, eventstore.Stream) (time.Time, error) {

@@ -17,15 +17,15 @@ type ChangeLog struct{ DB *DB }
 var _ changes.Log = ChangeLog{}
 
 var (
+	changeEnd     = statement("change_end")
 	changePage    = statement("change_page")
 	streamChanged = statement("stream_changed")
 )
 
 // End implements changes.Log.
-func (l ChangeLog) End(ctx context.Context) (int64, error) {
-	var end int64
-	err := l.DB.pool.QueryRow(ctx, "SELECT coalesce(max(position), 0) FROM events WHERE shard = $1", shard).Scan(&end)
-	return end, unavailable(err)
+func (l ChangeLog) End(ctx context.Context) (end, published int64, err error) {
+	err = l.DB.pool.QueryRow(ctx, changeEnd, shard, DefaultRelayConfig().Name).Scan(&end, &published)
+	return end, published, unavailable(err)
 }
 
 // Read implements changes.Log.
