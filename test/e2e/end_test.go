@@ -28,6 +28,7 @@ func (s *scene) check() {
 	s.checkStock()
 	s.checkTopics()
 	s.checkWebhooks()
+	s.checkTryton()
 }
 
 // end stops everything. Whoever wants to know why a test failed gets the logs.
@@ -125,7 +126,7 @@ func (s *scene) checkOrders() {
 		if fault := moneyFault(order, charged, sums.Approved, sums.Refunded); fault != "" {
 			s.t.Errorf("order %s (%s): %s", id, order.Status, fault)
 		}
-		registrations := s.lab.OMS.Registrations(id)
+		registrations := s.registrations(id)
 		if registrations > 1 || sums.Charges > 1 || sums.Refunds > 1 {
 			s.t.Errorf("order %s: %d registrations, %d charges, %d refunds", id, registrations, sums.Charges, sums.Refunds)
 		}

@@ -33,6 +33,7 @@ import (
 	"andes/test/lab/receiver"
 	"andes/test/lab/wms"
 	"andes/test/lab/world"
+	"andes/test/trytontest"
 )
 
 // Bounds of waiting. Two cores are shared with the other tests.
@@ -89,6 +90,7 @@ type options struct {
 	gateway   gateway.Knobs
 	wms       *wms.Knobs
 	oms       func(registry http.Handler) http.Handler // stands before the OMS
+	tryton    *trytontest.Server                       // is ERP, WMS and OMS, if the settings say so
 	allow     allowed
 }
 
@@ -116,6 +118,7 @@ type scene struct {
 	front    *proxy // to an instance with the role command
 	reads    *proxy // to an instance with the role query
 	partner  *client
+	tryton   *trytontest.Server
 
 	mu        sync.Mutex
 	instances []*instance     // those that run
@@ -161,7 +164,7 @@ func start(t *testing.T, o options) *scene {
 func prepare(t *testing.T, o options) *scene {
 	t.Helper()
 	s := &scene{
-		t: t, allow: o.allow, accepted: map[string]bool{}, stock: o.stock,
+		t: t, allow: o.allow, accepted: map[string]bool{}, stock: o.stock, tryton: o.tryton,
 		postgres: service(t, "ANDES_POSTGRES_URL"), brokers: service(t, "ANDES_KAFKA_BROKERS"),
 		schema:  fmt.Sprintf("e2e_%d_%d", os.Getpid(), serial.Add(1)),
 		secrets: []string{gatewaySecret, "tok_"},
