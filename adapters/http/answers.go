@@ -1,10 +1,11 @@
 package httpapi
 
 import (
-	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"andes/commands/money"
@@ -12,60 +13,150 @@ import (
 
 // Answers of the endpoints that are asked thousands of times a second are appended to a pooled buffer
 // by hand. A test holds them to the schemas of the API document.
+//
+// They are stable byte for byte: members come in the order of the document, without white space, numbers and
+// times in one form, texts with the fewest escapes that JSON allows; items in the order asked. The same values
+// are the same bytes, from every instance.
+
+// page is an answer that is being written.
+type page struct {
+	b []byte
+
+	// meaning hashes what the answer says, for its entity tag; hashed is up to where.
+	meaning xxhash.Digest
+	hashed  int
+
+	asOf time.Time // the oldest of the items
+
+	// The last time that was written: that of the source's last sync is that of most items.
+	at   time.Time
+	text []byte // empty: none yet
+}
 
 // maxPooled bounds the buffers that are kept.
 const maxPooled = 256 << 10
 
-var buffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
+var pages = sync.Pool{New: func() any { return &page{b: make([]byte, 0, 4<<10)} }}
 
 // raw answers 200 with what write appends.
-func (c *call) raw(write func(b []byte) []byte) {
-	buffer := buffers.Get().(*[]byte)
-	*buffer = write((*buffer)[:0])
-	c.send(http.StatusOK, "application/json", *buffer)
-	if cap(*buffer) <= maxPooled {
-		buffers.Put(buffer)
+func (c *call) raw(write func(p *page)) {
+	p := pages.Get().(*page)
+	p.b, p.hashed, p.asOf, p.text = p.b[:0], 0, time.Time{}, p.text[:0]
+	p.meaning.Reset()
+	write(p)
+	p.mean()
+	c.give(entity{body: p.b, tag: p.tag(), asOf: p.asOf})
+	if cap(p.b) <= maxPooled {
+		pages.Put(p)
 	}
 }
 
-func appendText(b []byte, text string) []byte {
-	b, _ = jsontext.AppendQuote(b, text) // invalid UTF-8 would be replaced; there is none here
+// mean has what was written since the last mean or pass count for the entity tag; pass leaves it out.
+func (p *page) mean() {
+	_, _ = p.meaning.Write(p.b[p.hashed:])
+	p.hashed = len(p.b)
+}
+
+func (p *page) pass() { p.hashed = len(p.b) }
+
+// tag is the entity tag of what was written, whichever instance writes it.
+func (p *page) tag() string {
+	kind := ""
+	if !p.asOf.IsZero() {
+		kind = "W/" // the same may be said by other bytes
+	}
+	return entityTag(kind, p.meaning.Sum64())
+}
+
+func (p *page) literal(text string) { p.b = append(p.b, text...) }
+
+func (p *page) number(n int64) { p.b = strconv.AppendInt(p.b, n, 10) }
+
+// quoted writes a text. Invalid UTF-8 would be replaced; there is none here.
+func (p *page) quoted(text string) {
+	if plain(text) {
+		p.b = append(append(append(p.b, '"'), text...), '"')
+		return
+	}
+	p.b, _ = jsontext.AppendQuote(p.b, text)
+}
+
+// plain tells whether a text needs no escapes.
+func plain(text string) bool {
+	for i := range len(text) {
+		if b := text[i]; b < ' ' || b >= 0x7f || b == '"' || b == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *page) list(name string, texts []string) {
+	p.literal(`,"` + name + `":[`)
+	for i, text := range texts {
+		if i > 0 {
+			p.b = append(p.b, ',')
+		}
+		p.quoted(text)
+	}
+	p.b = append(p.b, ']')
+}
+
+func (p *page) time(at time.Time) {
+	if len(p.text) == 0 || !at.Equal(p.at) {
+		p.at, p.text = at, appendStamp(p.text[:0], at)
+	}
+	p.b = append(append(append(p.b, '"'), p.text...), '"')
+}
+
+// appendStamp is AppendFormat with stampFormat, for the years that have four digits.
+func appendStamp(b []byte, at time.Time) []byte {
+	at = at.UTC()
+	year, month, day := at.Date()
+	if year < 0 || year > 9999 {
+		return at.AppendFormat(b, stampFormat)
+	}
+	hour, minute, second := at.Clock()
+	b = digits(b, year, 4)
+	b = append(digits(append(b, '-'), int(month), 2), '-')
+	b = append(digits(b, day, 2), 'T')
+	b = append(digits(b, hour, 2), ':')
+	b = append(digits(b, minute, 2), ':')
+	b = append(digits(b, second, 2), '.')
+	return append(digits(b, at.Nanosecond()/int(time.Millisecond), 3), 'Z')
+}
+
+func digits(b []byte, n, width int) []byte {
+	for range width {
+		b = append(b, '0')
+	}
+	for i := len(b) - 1; n > 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
 	return b
 }
 
-func appendTexts(b []byte, name string, texts []string) []byte {
-	b = append(b, `,"`...)
-	b = append(b, name...)
-	b = append(b, `":[`...)
-	for i, text := range texts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendText(b, text)
+// money needs no escapes: an amount is digits and a currency is letters.
+func (p *page) money(m money.Money) {
+	p.literal(`{"amount":"`)
+	p.b = m.AppendAmount(p.b)
+	p.literal(`","currency":"`)
+	p.literal(m.Currency)
+	p.literal(`"}`)
+}
+
+func (p *page) freshness(asOf time.Time, stale bool) {
+	if p.asOf.IsZero() || asOf.Before(p.asOf) {
+		p.asOf = asOf
 	}
-	return append(b, ']')
-}
-
-func appendTime(b []byte, at time.Time) []byte {
-	b = append(b, '"')
-	b = at.UTC().AppendFormat(b, stampFormat)
-	return append(b, '"')
-}
-
-// appendMoney needs no escapes: an amount is digits and a currency is letters.
-func appendMoney(b []byte, m money.Money) []byte {
-	b = append(b, `{"amount":"`...)
-	b = append(b, m.Amount()...)
-	b = append(b, `","currency":"`...)
-	b = append(b, m.Currency...)
-	return append(b, `"}`...)
-}
-
-func appendFreshness(b []byte, asOf time.Time, stale bool) []byte {
-	b = append(b, `,"asOf":`...)
-	b = appendTime(b, asOf)
+	p.literal(`,"asOf":`)
+	p.mean()
+	p.time(asOf)
+	p.pass()
 	if stale {
-		return append(b, `,"stale":true}`...)
+		p.literal(`,"stale":true}`)
+	} else {
+		p.literal(`,"stale":false}`)
 	}
-	return append(b, `,"stale":false}`...)
 }

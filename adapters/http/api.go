@@ -63,8 +63,9 @@ type API struct {
 	Config
 	shapes   *shapes
 	mux      *http.ServeMux
-	document []byte // OpenAPI
-	page     []byte // the readable one
+	direct   map[string]*endpoint // GETs that are found without the mux, by path
+	document []byte               // OpenAPI
+	page     []byte               // the readable one
 	draining atomic.Bool
 	observer *observer
 
@@ -82,7 +83,7 @@ func New(config Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{Config: config, mux: http.NewServeMux(), webhookKeys: keys, feedKeys: map[string][][]byte{}}
+	a := &API{Config: config, mux: http.NewServeMux(), direct: map[string]*endpoint{}, webhookKeys: keys, feedKeys: map[string][][]byte{}}
 	for system, feed := range config.Feeds {
 		if a.feedKeys[system], err = webhookKeys(system+" feed", feed.Secrets); err != nil {
 			return nil, err
@@ -100,10 +101,10 @@ func New(config Config) (*API, error) {
 	for _, e := range endpoints {
 		e.seen, e.queried = observer.of(e), slices.ContainsFunc(e.parameters, inQuery)
 		described.OpenAPI().AddOperation(a.operation(e))
-		described.Adapter().Handle(&huma.Operation{Method: e.method, Path: e.path}, func(ctx huma.Context) {
-			_, w := humago.Unwrap(ctx)
-			w.(*call).serve(ctx, e)
-		})
+		a.mux.HandleFunc(e.pattern(), func(w http.ResponseWriter, r *http.Request) { w.(*call).serve(r, e) })
+		if e.method == http.MethodGet && e.frequent && !strings.Contains(e.path, "{") {
+			a.direct[e.path] = e
+		}
 	}
 	if err := a.publish(described.OpenAPI(), endpoints); err != nil {
 		return nil, err
@@ -147,6 +148,10 @@ func (a *API) Drain() { a.draining.Store(true) }
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.newCall(w, r)
 	defer c.finish()
+	if e := a.direct[r.URL.Path]; e != nil && r.Method == http.MethodGet && r.URL.RawPath == "" {
+		c.serve(r, e)
+		return
+	}
 	routed, found := c.canonicalRoute()
 	if !found {
 		c.fail(eventstore.Refuse(CodeRouteUnknown, ""))

@@ -12,9 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
-
 	"andes/commands/partner"
 	"andes/eventstore"
 	"andes/quota"
@@ -41,25 +38,48 @@ type call struct {
 	fault       error // of ours, for the log
 }
 
-var (
-	saneID      = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	traceParent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
-)
+var traceParent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
+
+// maxID bounds the ids that a request may bring.
+const maxID = 64
+
+// saneID tells whether a text is letters, digits, dots, dashes and underscores, from 1 to maxID of them.
+func saneID(text string) bool {
+	for i := range len(text) {
+		switch b := text[i]; {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', b == '.', b == '_', b == '-':
+		default:
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxID
+}
 
 const correlationHeader = "X-Correlation-Id"
 
+// Values of headers that many answers have. They have no room, so nobody can append to them.
+var (
+	noSniff  = []string{"nosniff"}[:1:1]
+	noStore  = []string{"no-store"}[:1:1]
+	ofJSON   = []string{jsonMedia}[:1:1]
+	sniffKey = http.CanonicalHeaderKey("X-Content-Type-Options")
+	mediaKey = http.CanonicalHeaderKey("Content-Type")
+	sizeKey  = http.CanonicalHeaderKey("Content-Length")
+)
+
+const jsonMedia = "application/json"
+
 func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
 	c := &call{api: a, inner: w, request: r, started: a.Clock(), correlation: r.Header.Get(correlationHeader)}
-	if !saneID.MatchString(c.correlation) {
+	if !saneID(c.correlation) {
 		c.correlation = a.NewID()
 	}
-	if sent := r.Header.Get("Traceparent"); validTrace(sent) {
+	if sent := r.Header.Get("Traceparent"); sent != "" && validTrace(sent) {
 		c.trace = sent
 	}
 	header := w.Header()
-	header.Set(correlationHeader, c.correlation)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cache-Control", "no-store")
+	header[correlationHeader] = []string{c.correlation}
+	header[sniffKey], header[cacheControlKey] = noSniff, noStore
 	return c
 }
 
@@ -103,10 +123,9 @@ func (c *call) Write(data []byte) (int, error) {
 	return c.inner.Write(data)
 }
 
-// serve runs the endpoint that the mux found.
-func (c *call) serve(ctx huma.Context, e *endpoint) {
-	c.request, _ = humago.Unwrap(ctx)
-	c.endpoint = e
+// serve runs the endpoint that was found.
+func (c *call) serve(r *http.Request, e *endpoint) {
+	c.request, c.endpoint = r, e
 	if err := c.admit(); err != nil {
 		c.fail(err)
 		return
@@ -149,7 +168,7 @@ func (c *call) authenticate() error {
 		}
 		return eventstore.Refuse(CodeUnauthenticated, "the token is not valid here")
 	}
-	if !saneID.MatchString(principal.Partner) {
+	if !saneID(principal.Partner) {
 		principal.Partner = "" // no partner can be called that, and it may be anything: an address, a secret
 	}
 	c.principal = principal
@@ -201,16 +220,16 @@ func (c *call) meta() eventstore.Metadata {
 	actor := c.principal.Partner
 	if c.endpoint.access == opsAdmins {
 		actor = OpsAdmin
-		if saneID.MatchString(c.principal.Subject) {
+		if saneID(c.principal.Subject) {
 			actor += ":" + c.principal.Subject
 		}
 	}
 	return eventstore.Metadata{CorrelationID: c.correlation, Actor: actor, TraceParent: c.trace}
 }
 
-// timeout bounds the work for this call.
+// timeout bounds the work for this call. A context that nobody waits for costs no timer.
 func (c *call) timeout(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.request.Context(), d)
+	return withLazyTimeout(c.request.Context(), time.Now().Add(d))
 }
 
 // execute runs a command that is idempotent by its own state.
@@ -246,8 +265,11 @@ func (c *call) send(status int, media string, body []byte) {
 	}
 	header := c.Header()
 	if body != nil {
-		header.Set("Content-Type", media)
-		header.Set("Content-Length", strconv.Itoa(len(body)))
+		header[mediaKey] = ofJSON
+		if media != jsonMedia {
+			header[mediaKey] = []string{media}
+		}
+		header[sizeKey] = []string{strconv.Itoa(len(body))}
 	}
 	c.status = status
 	c.inner.WriteHeader(status)

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -119,6 +121,13 @@ func (a *API) productEndpoints() []*endpoint {
 
 // withQuerySKUs reads the SKUs of the query string.
 func (c *call) withQuerySKUs(answer func(skus []string) error) error {
+	if list, simple := simpleSKUs(c.request.URL.RawQuery); simple {
+		skus, err := appendSKUs(make([]string, 0, min(maxSKUsInQuery, 1+strings.Count(list, ","))), list)
+		if err != nil {
+			return err
+		}
+		return answer(skus)
+	}
 	values, err := c.query("sku")
 	if err != nil {
 		return err
@@ -129,17 +138,36 @@ func (c *call) withQuerySKUs(answer func(skus []string) error) error {
 	}
 	var skus []string
 	for _, part := range sent {
-		for text := range strings.SplitSeq(part, ",") {
-			if utf8.RuneCountInString(text) > maxAskedSKU {
-				return parameterProblem(sku.CodeInvalid, "sku", "a SKU is too long")
-			}
-			if len(skus) == maxSKUsInQuery {
-				return parameterProblem(CodeTooManySKUs, "sku", "at most "+strconv.Itoa(maxSKUsInQuery)+" SKUs; POST takes more")
-			}
-			skus = append(skus, text)
+		if skus, err = appendSKUs(skus, part); err != nil {
+			return err
 		}
 	}
 	return answer(skus)
+}
+
+// simpleSKUs gives the list of a query string that is one parameter sku, in which nothing is encoded: most are.
+func simpleSKUs(query string) (list string, simple bool) {
+	list, simple = strings.CutPrefix(query, "sku=")
+	for i := range len(list) {
+		if b := list[i]; b <= ' ' || b >= 0x7f || b == '%' || b == '+' || b == '&' || b == ';' {
+			return "", false
+		}
+	}
+	return list, simple
+}
+
+// appendSKUs adds the SKUs of a list that is separated by commas.
+func appendSKUs(skus []string, list string) ([]string, error) {
+	for text := range strings.SplitSeq(list, ",") {
+		if len(text) > maxAskedSKU && utf8.RuneCountInString(text) > maxAskedSKU {
+			return nil, parameterProblem(sku.CodeInvalid, "sku", "a SKU is too long")
+		}
+		if len(skus) == maxSKUsInQuery {
+			return nil, parameterProblem(CodeTooManySKUs, "sku", "at most "+strconv.Itoa(maxSKUsInQuery)+" SKUs; POST takes more")
+		}
+		skus = append(skus, text)
+	}
+	return skus, nil
 }
 
 // withBodySKUs reads the SKUs of the body.
@@ -201,19 +229,21 @@ func (c *call) answerStock(skus []string) error {
 	if err != nil {
 		return err
 	}
-	c.raw(func(b []byte) []byte {
-		b = append(b, `{"items":[`...)
+	c.raw(func(p *page) {
+		p.literal(`{"items":[`)
 		for i, line := range answers {
 			if i > 0 {
-				b = append(b, ',')
+				p.literal(",")
 			}
-			b = append(b, `{"sku":`...)
-			b = appendText(b, line.SKU)
-			b = append(b, `,"available":`...)
-			b = strconv.AppendInt(b, line.Available, 10)
-			b = appendFreshness(b, line.AsOf, line.Stale)
+			p.literal(`{"sku":`)
+			p.quoted(line.SKU)
+			p.literal(`,"available":`)
+			p.number(line.Available)
+			p.freshness(line.AsOf, line.Stale)
 		}
-		return append(appendTexts(append(b, ']'), "notFound", notFound), '}')
+		p.literal("]")
+		p.list("notFound", notFound)
+		p.literal("}")
 	})
 	return nil
 }
@@ -229,24 +259,26 @@ func (c *call) answerPrices(skus []string) error {
 	if err != nil {
 		return err
 	}
-	c.raw(func(b []byte) []byte {
-		b = append(b, `{"items":[`...)
+	c.raw(func(p *page) {
+		p.literal(`{"items":[`)
 		for i, line := range answers {
 			if i > 0 {
-				b = append(b, ',')
+				p.literal(",")
 			}
-			b = append(b, `{"sku":`...)
-			b = appendText(b, line.SKU)
-			b = append(b, `,"price":`...)
-			b = appendMoney(b, line.Price)
-			b = append(b, `,"listPrice":`...)
-			b = appendMoney(b, line.ListPrice)
-			b = append(b, `,"currency":"`...)
-			b = append(b, line.Price.Currency...)
-			b = append(b, '"')
-			b = appendFreshness(b, line.AsOf, line.Stale)
+			p.literal(`{"sku":`)
+			p.quoted(line.SKU)
+			p.literal(`,"price":`)
+			p.money(line.Price)
+			p.literal(`,"listPrice":`)
+			p.money(line.ListPrice)
+			p.literal(`,"currency":"`)
+			p.literal(line.Price.Currency)
+			p.literal(`"`)
+			p.freshness(line.AsOf, line.Stale)
 		}
-		return append(appendTexts(append(b, ']'), "notFound", notFound), '}')
+		p.literal("]")
+		p.list("notFound", notFound)
+		p.literal("}")
 	})
 	return nil
 }
@@ -258,17 +290,34 @@ func (c *call) answerProduct() error {
 	}
 	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
 	defer cancel()
-	found, err := c.api.Reader.Products(ctx, []string{text})
+	view, known, err := queries.Product(ctx, c.api.Reader, c.api.Clock(), text)
 	if err != nil {
 		return err
 	}
-	view, known := found[text]
 	if !known {
 		return eventstore.Refuse(order.CodeNotFound, "there is no such product")
 	}
-	attributes := view.Attributes
-	if attributes == nil {
-		attributes = map[string]string{}
-	}
-	return c.json(http.StatusOK, productBody{SKU: text, Name: view.Name, Segment: view.Segment, Attributes: attributes, ChangedAt: stamp(view.ChangedAt)})
+	c.raw(func(p *page) {
+		p.literal(`{"sku":`)
+		p.quoted(text)
+		p.literal(`,"name":`)
+		p.quoted(view.Name)
+		if view.Segment != "" {
+			p.literal(`,"segment":`)
+			p.quoted(view.Segment)
+		}
+		p.literal(`,"attributes":{`)
+		for i, name := range slices.Sorted(maps.Keys(view.Attributes)) {
+			if i > 0 {
+				p.literal(",")
+			}
+			p.quoted(name)
+			p.literal(":")
+			p.quoted(view.Attributes[name])
+		}
+		p.literal(`},"changedAt":`)
+		p.time(view.ChangedAt)
+		p.literal("}")
+	})
+	return nil
 }

@@ -94,7 +94,7 @@ func (c *call) feedChanges() error {
 		return err
 	}
 	meta := c.meta()
-	if id := c.request.Header.Get("webhook-id"); saneID.MatchString(id) {
+	if id := c.request.Header.Get("webhook-id"); saneID(id) {
 		meta.CausationID = id
 	}
 	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)

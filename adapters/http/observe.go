@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,23 @@ type meters struct {
 	route    string
 	requests *prometheus.CounterVec
 	took     prometheus.Observer
+	counters [maxStatus + 1]atomic.Pointer[prometheus.Counter] // by status, once it was answered
+}
+
+// maxStatus is the highest status there is.
+const maxStatus = 599
+
+// answered gives the counter of a status.
+func (m *meters) answered(status int) prometheus.Counter {
+	if status < 0 || status > maxStatus {
+		return m.requests.WithLabelValues(strconv.Itoa(status))
+	}
+	if known := m.counters[status].Load(); known != nil {
+		return *known
+	}
+	counter := m.requests.WithLabelValues(strconv.Itoa(status))
+	m.counters[status].Store(&counter)
+	return counter
 }
 
 // tookBuckets cover a read from memory up to a command at its time limit.
@@ -61,7 +79,7 @@ func (o *observer) saw(c *call) {
 		seen, frequent = c.endpoint.seen, c.endpoint.frequent
 	}
 	took := o.clock().Sub(c.started)
-	seen.requests.WithLabelValues(strconv.Itoa(c.status)).Inc()
+	seen.answered(c.status).Inc()
 	seen.took.Observe(took.Seconds())
 	level := slog.LevelInfo
 	switch {

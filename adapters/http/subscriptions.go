@@ -129,7 +129,7 @@ func (c *call) answerSubscriptions() error {
 
 func (c *call) unsubscribe() error {
 	id := c.request.PathValue("id")
-	if !saneID.MatchString(id) {
+	if !saneID(id) {
 		return eventstore.Refuse(subscription.CodeUnknown, "there is no such subscription")
 	}
 	remove := subscription.Remove{ID: id, Partner: c.principal.Partner, Reason: "removed by the partner"}

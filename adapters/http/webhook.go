@@ -91,7 +91,7 @@ func (c *call) paymentWebhook() error {
 func (c *call) reportMeta(orderID string) eventstore.Metadata {
 	meta := c.meta()
 	meta.Actor = "payment-gateway"
-	if id := c.request.Header.Get("webhook-id"); saneID.MatchString(id) {
+	if id := c.request.Header.Get("webhook-id"); saneID(id) {
 		meta.CausationID = id
 	}
 	if c.api.Orders == nil {

@@ -72,20 +72,29 @@ func Exponent(currency string) (int, bool) {
 }
 
 // Amount gives the decimal text with all of the currency's decimals.
-func (m Money) Amount() string {
+func (m Money) Amount() string { return string(m.AppendAmount(nil)) }
+
+// AppendAmount appends Amount.
+func (m Money) AppendAmount(b []byte) []byte {
 	exponent := exponents[m.Currency]
-	text := strconv.FormatInt(m.Minor, 10)
 	if exponent == 0 {
-		return text
+		return strconv.AppendInt(b, m.Minor, 10)
 	}
-	sign := ""
-	if text[0] == '-' {
-		sign, text = "-", text[1:]
+	var room [24]byte
+	digits := strconv.AppendInt(room[:0], m.Minor, 10)
+	if digits[0] == '-' {
+		b, digits = append(b, '-'), digits[1:]
 	}
-	if len(text) <= exponent {
-		text = strings.Repeat("0", exponent+1-len(text)) + text
+	whole := max(0, len(digits)-exponent)
+	b = append(b, digits[:whole]...)
+	if whole == 0 {
+		b = append(b, '0')
 	}
-	return sign + text[:len(text)-exponent] + "." + text[len(text)-exponent:]
+	b = append(b, '.')
+	for range exponent - len(digits) {
+		b = append(b, '0')
+	}
+	return append(b, digits[whole:]...)
 }
 
 func (m Money) String() string { return m.Amount() + " " + m.Currency }

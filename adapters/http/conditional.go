@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Answers to GETs of the catalogue carry an entity tag (RFC 9110, 8.8.3), and a request that names it in
+// If-None-Match is answered 304 without a body.
+//
+// The tag stands for all that an answer says but asOf, which moves with every sync of a source whether anything
+// changed or not: with it nobody would ever hear that nothing changed. stale counts. As answers that differ in asOf
+// alone have one tag, the tags of stock and prices are weak ones; a 304 tells in As-Of what the body would, the oldest
+// asOf of its items. A product's tag is strong.
+
+// entity is an answer to a GET of the catalogue.
+type entity struct {
+	body []byte
+	tag  string
+	asOf time.Time // zero: the body has none
+}
+
+const (
+	etagHeader = "ETag"
+	asOfHeader = "As-Of"
+)
+
+// The same and others, as http.Header has them.
+var (
+	etagKey         = http.CanonicalHeaderKey(etagHeader)
+	cacheControlKey = http.CanonicalHeaderKey("Cache-Control")
+	ifNoneMatchKey  = http.CanonicalHeaderKey("If-None-Match")
+)
+
+// revalidate lets the partner keep an answer, and nobody else, and has it ask again before it uses it.
+var revalidate = []string{"private, no-cache"}[:1:1]
+
+// give answers 200, or 304 to a caller that has an answer that says the same.
+func (c *call) give(e entity) {
+	if method := c.request.Method; method != http.MethodGet && method != http.MethodHead {
+		c.send(http.StatusOK, jsonMedia, e.body)
+		return
+	}
+	header := c.Header()
+	header[etagKey], header[cacheControlKey] = []string{e.tag}, revalidate
+	if !matchesTag(c.request.Header[ifNoneMatchKey], e.tag) {
+		c.send(http.StatusOK, jsonMedia, e.body)
+		return
+	}
+	if !e.asOf.IsZero() {
+		header.Set(asOfHeader, string(appendStamp(nil, e.asOf)))
+	}
+	c.send(http.StatusNotModified, "", nil)
+}
+
+// entityTag writes a tag; kind is "W/" for a weak one.
+func entityTag(kind string, sum uint64) string {
+	tag := make([]byte, 0, len(`W/"0123456789abcdef"`))
+	tag = append(append(tag, kind...), '"')
+	for shift := 60; shift >= 0; shift -= 4 {
+		tag = append(tag, "0123456789abcdef"[sum>>shift&0xf])
+	}
+	return string(append(tag, '"'))
+}
+
+// matchesTag compares weakly, as If-None-Match has it (RFC 9110, 13.1.2). What is no list of tags matches nothing.
+func matchesTag(fields []string, tag string) bool {
+	opaque := strings.TrimPrefix(tag, "W/")
+	for _, field := range fields {
+		rest := strings.Trim(field, " \t")
+		if rest == "*" {
+			return true
+		}
+		for rest != "" {
+			rest = strings.TrimPrefix(strings.TrimLeft(rest, ", \t"), "W/")
+			if !strings.HasPrefix(rest, `"`) {
+				break
+			}
+			end := strings.IndexByte(rest[1:], '"')
+			if end < 0 {
+				break
+			}
+			if rest[:end+2] == opaque {
+				return true
+			}
+			rest = rest[end+2:]
+		}
+	}
+	return false
+}
