@@ -3,14 +3,20 @@ package deadletters_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/IBM/sarama"
 	"github.com/google/uuid"
 
 	"andes/adapters/kafka"
+	"andes/adapters/postgres"
 	"andes/deadletters"
+	"andes/eventstore"
 	"andes/test/kafkatest"
 )
 
@@ -21,6 +27,7 @@ var badTrials = []trial{
 	{"a letter that can't be read or restored stays", staysWhatCantBeSent},
 	{"a DLQ that retention emptied is told", retentionEmpties},
 	{"settlements of a DLQ that was made anew do not count", madeAnew},
+	{"KAFKA-10 of bad and fixable letters the fixable ones are done once, and the bad ones come back a bounded number of times", badAndFixable},
 }
 
 func unknownIsTold(t *testing.T, w *world) {
@@ -176,4 +183,56 @@ func madeAnew(t *testing.T, w *world) {
 		t.Errorf("%+v", progress)
 	}
 	kafkatest.Eventually(t, "handled", func() bool { return len(w.done()) == 1 })
+}
+
+// badAndFixable: a delivery counter that is lost lets a bad letter circle without end.
+func badAndFixable(t *testing.T, w *world) {
+	const each = 10
+	w.consume()
+	var letters []letter
+	for i := range 2 * each {
+		record := w.stored(fmt.Sprint("k", i), 1)[0]
+		if i < each {
+			w.fail(record, eventstore.MarkPermanent(errors.New("always wrong")))
+		}
+		letters = append(letters, letter{record: record})
+	}
+	w.park(letters...)
+	returned := func(want int) {
+		t.Helper()
+		kafkatest.Eventually(t, fmt.Sprintf("the bad ones are back for time %d", want), func() bool {
+			page, err := w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Limit: 100})
+			if err != nil || len(page.Items) != each {
+				return false
+			}
+			return !slices.ContainsFunc(page.Items, func(s deadletters.Summary) bool { return s.Replays != want })
+		})
+	}
+	var both sync.WaitGroup // at the same time, from two processes
+	for range 2 {
+		desk := w.newService(t, postgres.Settlements{DB: w.store.DB})
+		both.Go(func() {
+			if _, err := w.run(desk, replay(deadletters.Filter{})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	returned(1)
+	slow := replay(deadletters.Filter{})
+	slow.Consumer, slow.Actor, slow.Rate = consumer, w.actor, 2
+	if half, err := w.desk.Advance(t.Context(), slow); err != nil || half.Sent == 0 || half.Sent == each {
+		t.Fatalf("it was to be interrupted half-way: %+v, %v", half, err)
+	}
+	for range 2 * deadletters.DefaultMaxReplays { // what was sent is back, once more than the rest
+		w.mustRun(replay(deadletters.Filter{}))
+	}
+	returned(deadletters.DefaultMaxReplays)
+	last := w.mustRun(replay(deadletters.Filter{}))
+	if last.Sent != 0 || len(last.Left) != 1 || last.Left[0].Why != deadletters.WhyReturned || last.Left[0].Count != each {
+		t.Errorf("%+v", last)
+	}
+	if handled := w.done(); len(handled) != each {
+		t.Errorf("%d were handled, want each of the fixable ones once", len(handled))
+	}
 }
