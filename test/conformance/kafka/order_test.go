@@ -30,6 +30,7 @@ var orderTrials = []trial{
 	{"KAFKA-13 a parked record that comes from its origin again is not handled twice", parkedComesAgain},
 	{"a copy that a member wrote when it had lost the partition is dropped", zombieCopy},
 	{"more records of one key than fit into memory are released in order", beyondMemory},
+	{"PROJ-05 a key whose events come in an unusual order is parked, and another's are handled once each", unusualOrder},
 	{"nothing waits behind a letter that retention has deleted", goneTrial(retentionTakes)},
 	{"nothing waits behind a letter of a DLQ that was made anew", goneTrial(madeAnew)},
 	{"what was noted of letters of a DLQ that was made anew does not count for those in it now", settledBefore},
@@ -387,6 +388,31 @@ func unordered(t *testing.T, env *kafkatest.Env) {
 		return nil
 	}, tiers(longer))
 	got.wait(t, "o1", 2, 1)
+}
+
+func unusualOrder(t *testing.T, env *kafkatest.Env) {
+	ensureLadder(t, env, 1, short)
+	produceEvents(t, env, placedEvent("x", 2), placedEvent("y", 1), placedEvent("x", 1), placedEvent("y", 2), placedEvent("y", 3))
+	got := &order{}
+	consume(t, env, func(_ context.Context, record eventstore.Record) error {
+		if versions := got.versions(record.Stream.Key); int64(len(versions))+1 != record.Version {
+			return eventstore.Refuse("TOO_EARLY", "%d were handled before it", len(versions))
+		}
+		got.done(record)
+		return nil
+	}, tiers(short), ordered)
+	got.wait(t, "y", 1, 2, 3)
+	dead := waitLetters(t, env, 2)
+	if is := classes(dead); !slices.Equal(is, []string{"2 permanent", "1 behind"}) {
+		t.Errorf("dead letters %v", is)
+	}
+	waitCommitted(t, env, 5)
+	sendBack(t, env, dead[0], sarama.RecordHeader{Key: []byte("andes_discard"), Value: []byte("true")})
+	sendBack(t, env, dead[1])
+	got.wait(t, "x", 1)
+	if versions := got.versions("y"); len(versions) != 3 {
+		t.Errorf("%v of y were handled", versions)
+	}
 }
 
 // goneTrial has the DLQ lose what is in it, by retention or by its being made anew.
