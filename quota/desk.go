@@ -3,7 +3,9 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"andes/eventstore"
@@ -49,12 +51,32 @@ type DeskConfig struct {
 // of them was told.
 type Desk struct {
 	config  DeskConfig
-	current string // used by Run alone
+	lowered atomic.Int64  // percent that the lower tiers have left; 0: all
+	kick    chan struct{} // has Run look at once
+	current string        // used by Run alone
 }
 
 // NewDesk gives a desk; Run makes it follow the settings.
 func NewDesk(config DeskConfig) *Desk {
-	return &Desk{config: config, current: config.Configured}
+	return &Desk{config: config, kick: make(chan struct{}, 1), current: standing(config.Configured, 0)}
+}
+
+// standing names what counts.
+func standing(tiers string, percent int64) string {
+	if percent > 0 {
+		return fmt.Sprintf("%s, the lower tiers at %d%%", tiers, percent)
+	}
+	return tiers
+}
+
+// Lower leaves all tiers but the highest a share of their limits, in this instance, until it is told another one;
+// 0: all of it.
+func (d *Desk) Lower(percent int) {
+	d.lowered.Store(int64(percent))
+	select {
+	case d.kick <- struct{}{}:
+	default: // it is going to look anyhow
+	}
 }
 
 func (d *Desk) parse(text string) (string, Tiers, error) {
@@ -84,6 +106,7 @@ func (d *Desk) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-d.kick:
 		}
 	}
 }
@@ -96,10 +119,12 @@ func (d *Desk) follow(ctx context.Context) error {
 		return err
 	}
 	text, tiers, err := d.parse(set)
+	percent := d.lowered.Load()
+	text = standing(text, percent)
 	if err != nil || text == d.current {
 		return err
 	}
-	if err := d.config.Quotas.SetTiers(tiers); err != nil {
+	if err := d.config.Quotas.SetTiers(tiers.Lowered(percent)); err != nil {
 		return err
 	}
 	d.current = text

@@ -108,3 +108,21 @@ func (t Tiers) Of(name string) *Tier {
 	}
 	return &t[0]
 }
+
+// Lowered gives the tiers with all but the highest left a share of their limits, and at least one request a second; 0:
+// as they are.
+func (t Tiers) Lowered(percent int64) Tiers {
+	if percent <= 0 || percent >= 100 {
+		return t
+	}
+	lowered := slices.Clone(t)
+	for i := range lowered[:len(lowered)-1] {
+		for g, limit := range lowered[i].limits {
+			seconds := limit.Burst / limit.PerSecond
+			rate := max(1, limit.PerSecond*percent/100)
+			lowered[i].limits[g] = Limit{PerSecond: rate, Burst: rate * seconds}
+			lowered[i].policies[g] = policyOf(Groups[g], lowered[i].limits[g])
+		}
+	}
+	return lowered
+}

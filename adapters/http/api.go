@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"path"
 	"reflect"
@@ -68,6 +69,7 @@ type API struct {
 	page     []byte               // the readable one
 	draining atomic.Bool
 	observer *observer
+	micro    *microcache
 
 	webhookKeys [][]byte            // of PaymentWebhookSecrets
 	feedKeys    map[string][][]byte // of Feeds
@@ -96,6 +98,9 @@ func New(config Config) (*API, error) {
 		return nil, err
 	}
 	a.observer = observer
+	if a.micro, err = newMicrocache(config); err != nil {
+		return nil, fmt.Errorf("http edge: register metrics of the microcache: %w", err)
+	}
 	endpoints := a.endpoints()
 	described := huma.NewAPI(huma.Config{OpenAPI: a.describe(registry)}, humago.NewAdapter(a.mux, ""))
 	for _, e := range endpoints {
@@ -136,6 +141,9 @@ func (a *API) endpoints() []*endpoint {
 			list = append(list, a.quotaEndpoints()...)
 		}
 		list = append(list, a.guardEndpoints()...)
+		if a.PromoDesk != nil {
+			list = append(list, a.promoEndpoints()...)
+		}
 		list = append(list, a.feedDeskEndpoints()...)
 	}
 	return list

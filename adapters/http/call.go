@@ -34,6 +34,7 @@ type call struct {
 	principal   Principal
 	caller      *partner.State // once it is known
 	asked       quota.Ask      // of the quotas, when the request was admitted
+	flight      *landing       // of the microcache, whose answer this call makes; nil: none
 	status      int
 	fault       error // of ours, for the log
 }
@@ -210,6 +211,9 @@ func (c *call) channel(ctx context.Context) (partner.State, error) {
 	}
 	if !known {
 		return partner.State{}, eventstore.Refuse(partner.CodeUnknown, "an operator has to set the partner up first")
+	}
+	if most := c.api.promo().Degraded.Cap; most > 0 && (channel.Policy.VisibleCap == 0 || channel.Policy.VisibleCap > most) {
+		channel.Policy.VisibleCap = most
 	}
 	c.caller = &channel
 	return channel, nil

@@ -12,6 +12,7 @@ import (
 
 	"andes/commands/subscription"
 	"andes/eventstore"
+	"andes/promo"
 	"andes/queries"
 	"andes/quota"
 	"andes/tuning"
@@ -75,8 +76,11 @@ type Config struct {
 	DeadLetters     DeadLetters                     // Ops
 	Guards          func() []tuning.Guard           // Ops; nil: there are none here
 	GuardDesk       GuardDesk                       // Ops; nil: guards are not set here
+	PromoDesk       PromoDesk                       // Ops; nil: promo mode is not switched here
+	Promo           func() promo.State              // what counts of promo mode at this moment; nil: it is never on
 	Thresholds      queries.Thresholds              // zero: the default ones
 	Quota           Quota                           // nil: no quotas
+	QuotaRefused    func(partner string)            // is told of each request that a quota refuses; may be nil
 	QuotaDesk       QuotaDesk                       // Ops; nil: limits are not changed here
 	OlderRateFields bool                            // tell quotas by X-RateLimit-* too
 	Ready           func(context.Context) Readiness // may be nil
@@ -89,9 +93,9 @@ type Config struct {
 	// PaymentWebhookSecrets are those of the gateway's signatures; two during a rotation.
 	PaymentWebhookSecrets []string
 	// Feeds take what legacy systems tell, by the systems' names; with Command.
-	Feeds    map[string]Feed
-	FeedDesk FeedDesk // Ops; nil: nothing is told of feeds here
-	Development           bool // permits DevIssuer and subscriptions to http URLs
+	Feeds       map[string]Feed
+	FeedDesk    FeedDesk // Ops; nil: nothing is told of feeds here
+	Development bool     // permits DevIssuer and subscriptions to http URLs
 
 	Clock      func() time.Time
 	NewID      func() string // UUIDv7

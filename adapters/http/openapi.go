@@ -11,6 +11,7 @@ import (
 
 	"andes/deadletters"
 	"andes/eventstore"
+	"andes/promo"
 )
 
 // describe begins the API document.
@@ -41,6 +42,8 @@ func (a *API) describe(registry huma.Registry) *huma.OpenAPI {
 // deadLetterTypes is the package whose types are answers as they are.
 var deadLetterTypes = reflect.TypeFor[deadletters.Page]().PkgPath()
 
+var promoTypes = reflect.TypeFor[promo.Status]().PkgPath()
+
 // schemaName names a component after its Go type, without the word that says it is a body.
 func schemaName(t reflect.Type, hint string) string {
 	if t == reflect.TypeFor[eventstore.Problem]() {
@@ -49,6 +52,9 @@ func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	if t.PkgPath() == deadLetterTypes {
 		return "DeadLetter" + name
+	}
+	if t.PkgPath() == promoTypes {
+		return "Promo" + name
 	}
 	if len(name) > len("Body") && name[len(name)-len("Body"):] == "Body" {
 		return name[:len(name)-len("Body")]

@@ -21,6 +21,7 @@ import (
 	"andes/commands/subscription"
 	"andes/deadletters"
 	"andes/eventstore"
+	"andes/promo"
 	"andes/quota"
 	"andes/tuning"
 )
@@ -159,6 +160,15 @@ var meanings = map[eventstore.Code]meaning{
 	tuning.CodeUnknown: {status: 404, title: "There is no such guard"},
 	tuning.CodeInvalid: {status: 422, title: "The guard's settings make no sense"},
 	tuning.CodeChanged: {status: 409, title: "Others changed the same setting"},
+
+	promo.CodeInvalid:   {status: 422, title: "The promo makes no sense"},
+	promo.CodeUnknown:   {status: 422, title: "A product of the promo does not exist"},
+	promo.CodeStale:     {status: 409, title: "A product of the promo is too old"},
+	promo.CodeCold:      {status: 409, title: "The read model is not ready for the promo"},
+	promo.CodeOn:        {status: 409, title: "Promo mode is on already"},
+	promo.CodeOff:       {status: 409, title: "Promo mode is off"},
+	promo.CodeNoReport:  {status: 404, title: "There is no such report"},
+	promo.CodeContended: {status: 409, title: "Others switch promo mode"},
 
 	CodeRateLimited:    {status: 429, title: "The quota is used up", retryAfter: retrySoon, free: true},
 	CodeOverloaded:     {status: 503, title: "Too many requests at once", retryAfter: retrySoon, free: true},

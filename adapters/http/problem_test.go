@@ -18,7 +18,7 @@ import (
 // TestEveryCodeHasItsMeaning reads the sources, so that a new refusal can't be forgotten in the table.
 func TestEveryCodeHasItsMeaning(t *testing.T) {
 	found := map[eventstore.Code]string{}
-	for _, folder := range []string{"../../eventstore", "../../commands", "../../sagas", "../../deadletters", "../../quota", "../../tuning", "."} {
+	for _, folder := range []string{"../../eventstore", "../../commands", "../../sagas", "../../deadletters", "../../quota", "../../tuning", "../../promo", "."} {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

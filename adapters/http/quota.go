@@ -69,6 +69,9 @@ func (c *call) decide(ask quota.Ask) error {
 	if verdict.Allowed {
 		return nil
 	}
+	if c.api.QuotaRefused != nil {
+		c.api.QuotaRefused(ask.Key.Partner)
+	}
 	switch verdict.By {
 	case quota.ByRoute:
 		return eventstore.Refuse(CodeRateLimited, "the endpoint is asked too often, by all clients together")

@@ -9,6 +9,7 @@ import (
 
 	httpapi "andes/adapters/http"
 	"andes/adapters/redis"
+	"andes/promo"
 	"andes/queries"
 )
 
@@ -65,8 +66,13 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 	if config.QuotaDesk, err = p.quotaDesk(); err != nil {
 		return nil, err
 	}
+	promoting, err := p.promoDesk()
+	if err != nil {
+		return nil, err
+	}
+	config.PromoDesk, config.Promo = promoting, promoting.Effect
 	if p.settings.Quota == quotaOn {
-		config.Quota, config.OlderRateFields = limits, p.settings.QuotaOlderFields
+		config.Quota, config.OlderRateFields, config.QuotaRefused = limits, p.settings.QuotaOlderFields, p.refusals.add
 	}
 	if err := p.authenticate(&config); err != nil {
 		return nil, err
@@ -75,6 +81,7 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	p.onPromo(func(promo.State) { api.ForgetAnswers() })
 	listener, err := net.Listen("tcp", p.settings.HTTPAddr)
 	if err != nil {
 		return nil, err

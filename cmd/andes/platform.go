@@ -19,6 +19,7 @@ import (
 	"andes/catalogue"
 	"andes/eventstore"
 	"andes/polling"
+	"andes/promo"
 	"andes/queries"
 	"andes/quota"
 	"andes/tuning"
@@ -46,7 +47,12 @@ type platform struct {
 	guards       []*guard.Guard // of the systems that this process calls
 	guardMetrics *guard.Metrics
 	tuning       *tuning.Desk
-	trytons      map[string]*tryton.Client // by URL
+
+	promo       *promo.Desk
+	promoTold   []func(effect promo.State) // when what counts of promo mode changes
+	keepsPromos bool                       // the role ops: it measures what concerns all, and keeps reports
+	refusals    refusals                   // by quotas
+	trytons     map[string]*tryton.Client  // by URL
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

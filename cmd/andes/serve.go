@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +32,7 @@ func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 		return err
 	}
 	defer p.close()
+	p.keepsPromos = slices.ContainsFunc(chosen, func(r role) bool { return r.name == opsName })
 	var parts []part
 	for _, r := range chosen {
 		made, err := r.parts(p)
@@ -43,6 +45,11 @@ func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 	if err != nil {
 		return err
 	}
+	promoting, err := p.promoParts(ctx, desk)
+	if err != nil {
+		return err
+	}
+	parts = append(parts, promoting...)
 	guards := p.guardDesk()
 	guards.Follow(ctx) // before the first call
 	parts = append(parts, part{name: "limits", stage: workers, run: desk.Run}, part{name: "guards", stage: workers, run: guards.Run})

@@ -21,7 +21,7 @@ const (
 // What the layers are made of.
 var (
 	model   = []string{"eventstore", "commands/*"}
-	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters", "quota", "changes", "tuning"}, model...)
+	core    = append([]string{"commands", "projections", "queries", "sagas", "catalogue", "polling", "rebuild", "deadletters", "quota", "changes", "tuning", "promo"}, model...)
 	product = append([]string{"adapters/*", own}, core...)
 )
 
@@ -40,6 +40,7 @@ var layers = []layer{
 	{"quota", []string{"eventstore"}},
 	{"changes", append([]string{"queries"}, model...)},
 	{"tuning", []string{"eventstore"}},
+	{"promo", []string{"eventstore"}},
 	{"catalogue", []string{"eventstore", "commands", "sagas"}},
 	{"adapters/*", append([]string{own}, core...)},
 	{"cmd/andes", product},

@@ -1,0 +1,190 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"andes/eventstore"
+	"andes/promo"
+)
+
+// PromoDesk is where operators switch promo mode.
+type PromoDesk interface {
+	Show(ctx context.Context) (promo.Status, error)
+	On(ctx context.Context, plan promo.Plan) (promo.Status, error)
+	Degrade(ctx context.Context, degraded promo.Degraded, actor, reason string) (promo.Status, error)
+	Off(ctx context.Context, actor, reason string) (promo.Status, error)
+	Report(ctx context.Context, id string) (promo.Report, error)
+}
+
+// degradedBody switches degradations.
+type degradedBody struct {
+	Stale  string `json:"stale,omitzero" maxLength:"40" example:"30s" doc:"1: give an answer that old while there is no newer one"`
+	Cap    int64  `json:"cap,omitzero" example:"5" doc:"2: show no channel more units"`
+	Quotas int    `json:"quotas,omitzero" example:"50" doc:"3: leave the lower tiers so many percent of their quotas"`
+}
+
+// promoBody switches promo mode on.
+type promoBody struct {
+	SKUs       []skuText    `json:"skus" minItems:"1" maxItems:"5000" doc:"What the promo sells"`
+	For        string       `json:"for" maxLength:"40" example:"2h"`
+	From       string       `json:"from,omitzero" maxLength:"40" example:"2026-11-27T00:00:00-03:00" doc:"RFC 3339; none: as soon as all processes have heard of it"`
+	Microcache string       `json:"microcache,omitzero" maxLength:"40" example:"2s" doc:"How long answers about stock and prices are kept; 0s: not at all"`
+	Degraded   degradedBody `json:"degraded,omitzero"`
+	Force      bool         `json:"force,omitzero" doc:"Also if products are unknown, too old or missing in the read model"`
+	Reason     string       `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
+}
+
+// degradeBody switches the degradations of the promo that is on.
+type degradeBody struct {
+	Degraded degradedBody `json:"degraded" doc:"What is not given is off"`
+	Reason   string       `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
+}
+
+// promoOffBody switches promo mode off.
+type promoOffBody struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
+}
+
+func (a *API) promoEndpoints() []*endpoint {
+	status := []answer{{status: 200, description: "How promo mode stands", body: reflect.TypeFor[promo.Status]()}}
+	return []*endpoint{
+		{
+			method: http.MethodGet, path: "/ops/promo", id: "promo", tag: "operations", summary: "How promo mode stands, and what all processes did in the last minute",
+			access: opsViewers, answers: status, handle: (*call).answerPromo,
+		},
+		{
+			method: http.MethodPut, path: "/ops/promo", id: "promoOn", tag: "operations", summary: "Switch promo mode on",
+			description: "Needs the role ops-admin. The products are put into the read model and looked at first. All processes begin at the same instant, and end by themselves.",
+			access:      opsAdmins, body: reflect.TypeFor[promoBody](), answers: status, handle: (*call).promoOn,
+			refusals: []eventstore.Code{promo.CodeInvalid, promo.CodeUnknown, promo.CodeStale, promo.CodeCold, promo.CodeOn, promo.CodeContended},
+		},
+		{
+			method: http.MethodPut, path: "/ops/promo/degraded", id: "promoDegrade", tag: "operations", summary: "Switch the prepared degradations",
+			description: "Needs the role ops-admin. They end with the promo.",
+			access:      opsAdmins, body: reflect.TypeFor[degradeBody](), answers: status, handle: (*call).promoDegrade,
+			refusals: []eventstore.Code{promo.CodeInvalid, promo.CodeOff, promo.CodeContended},
+		},
+		{
+			method: http.MethodPost, path: "/ops/promo/off", id: "promoOff", tag: "operations", summary: "Switch promo mode off",
+			description: "Needs the role ops-admin. All processes follow within seconds.",
+			access:      opsAdmins, body: reflect.TypeFor[promoOffBody](), answers: status, handle: (*call).promoOff,
+			refusals: []eventstore.Code{promo.CodeOff, promo.CodeContended},
+		},
+		{
+			method: http.MethodGet, path: "/ops/promo/report", id: "promoReport", tag: "operations", summary: "What a promo was like",
+			description: "Of one that is on: so far.",
+			access:      opsViewers, handle: (*call).answerPromoReport, refusals: []eventstore.Code{promo.CodeNoReport, CodeParameterInvalid},
+			parameters: []*huma.Param{queryParameter("promo", "Its id; none: the last one", false, shortText())},
+			answers:    []answer{{status: 200, description: "The report", body: reflect.TypeFor[promo.Report]()}},
+		},
+	}
+}
+
+// promo is what counts of promo mode at this moment.
+func (a *API) promo() promo.State {
+	if a.Promo == nil {
+		return promo.State{}
+	}
+	return a.Promo()
+}
+
+// duration reads a duration of a body.
+func duration(pointer, text string, otherwise time.Duration) (time.Duration, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	read, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, invalid([]eventstore.Problem{{Pointer: pointer, Code: promo.CodeInvalid, Detail: "no duration, as 2s or 1h30m"}})
+	}
+	return read, nil
+}
+
+func (b degradedBody) degraded() (promo.Degraded, error) {
+	stale, err := duration("/degraded/stale", b.Stale, 0)
+	return promo.Degraded{Stale: promo.Span(stale), Cap: b.Cap, Quotas: b.Quotas}, err
+}
+
+func (c *call) answerPromo() error {
+	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) { return desk.Show(ctx) })
+}
+
+// withPromo does something at the desk and answers how promo mode stands then.
+func (c *call) withPromo(do func(ctx context.Context, desk PromoDesk) (promo.Status, error)) error {
+	ctx, cancel := c.timeout(c.api.Limits.OpsTimeout)
+	defer cancel()
+	status, err := do(ctx, c.api.PromoDesk)
+	if err != nil {
+		return toOperator(err)
+	}
+	return c.json(http.StatusOK, status)
+}
+
+func (c *call) promoOn() error {
+	body, err := readBody[promoBody](c)
+	if err != nil {
+		return err
+	}
+	plan := promo.Plan{SKUs: make([]string, len(body.SKUs)), Force: body.Force, Actor: c.meta().Actor, Reason: body.Reason}
+	for i, each := range body.SKUs {
+		plan.SKUs[i] = string(each)
+	}
+	if plan.For, err = duration("/for", body.For, 0); err != nil {
+		return err
+	}
+	if plan.Microcache, err = duration("/microcache", body.Microcache, promo.DefaultMicrocache); err != nil {
+		return err
+	}
+	if plan.Degraded, err = body.Degraded.degraded(); err != nil {
+		return err
+	}
+	if body.From != "" {
+		if plan.From, err = time.Parse(time.RFC3339, body.From); err != nil {
+			return invalid([]eventstore.Problem{{Pointer: "/from", Code: promo.CodeInvalid, Detail: "no RFC 3339 time with its offset"}})
+		}
+	}
+	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) { return desk.On(ctx, plan) })
+}
+
+func (c *call) promoDegrade() error {
+	body, err := readBody[degradeBody](c)
+	if err != nil {
+		return err
+	}
+	degraded, err := body.Degraded.degraded()
+	if err != nil {
+		return err
+	}
+	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
+		return desk.Degrade(ctx, degraded, c.meta().Actor, body.Reason)
+	})
+}
+
+func (c *call) promoOff() error {
+	body, err := readBody[promoOffBody](c)
+	if err != nil {
+		return err
+	}
+	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
+		return desk.Off(ctx, c.meta().Actor, body.Reason)
+	})
+}
+
+func (c *call) answerPromoReport() error {
+	values, err := c.single("promo")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.OpsTimeout)
+	defer cancel()
+	report, err := c.api.PromoDesk.Report(ctx, values.Get("promo"))
+	if err != nil {
+		return toOperator(err)
+	}
+	return c.json(http.StatusOK, report)
+}

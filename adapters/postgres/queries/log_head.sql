@@ -1,0 +1,1 @@
+SELECT coalesce(max(position), 0) FROM events WHERE shard = $1
