@@ -117,6 +117,32 @@ func (b *Bench) Confirm(orderID string) eventstore.Record {
 	return b.Last("order.registration_requested")
 }
 
+// EachState implements polling.States.
+func (b *Bench) EachState(ctx context.Context, category string, take func([]eventstore.StateRecord) error) error {
+	events, err := b.Store.ReadAll(ctx, 0, maxEvents)
+	if err != nil {
+		return err
+	}
+	var streams []eventstore.Stream
+	seen := map[eventstore.Stream]bool{}
+	for _, event := range events {
+		if event.Stream.Category == category && !seen[event.Stream] {
+			seen[event.Stream] = true
+			streams = append(streams, event.Stream)
+		}
+	}
+	states, err := b.Store.States(ctx, streams)
+	if err != nil {
+		return err
+	}
+	for _, stream := range streams {
+		if err := take([]eventstore.StateRecord{states[stream]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxEvents bounds what a test's store holds.
 const maxEvents = 1_000_000
 

@@ -37,8 +37,12 @@ func PriceID(list, sku string) string { return list + "|" + sku }
 // Knobs are the ERP's settings.
 type Knobs struct {
 	sim.Faults
+	feed.Push
 	ClockSkewMs int `json:"clockSkewMs"` // may be negative
 }
+
+// Validate reports every fault of the settings.
+func (k Knobs) Validate() error { return errors.Join(k.Faults.Validate(), k.Push.Validate()) }
 
 // Config of one ERP. The zero value is an empty, healthy one.
 type Config struct {
@@ -55,6 +59,7 @@ type Sim struct {
 	*sim.Core[Knobs]
 	products *feed.Table[Product]
 	prices   *feed.Table[Price]
+	pusher   *feed.Pusher
 }
 
 // New builds an ERP and loads its rows. Close it at the end.
@@ -67,8 +72,9 @@ func New(cfg Config) (*Sim, error) {
 		return nil, fmt.Errorf("erp simulator: %w", err)
 	}
 	s.Core = sim.NewCore(sim.Config{Name: "erp", Seed: cfg.Seed, Now: cfg.Now}, cfg.Knobs)
+	s.pusher = feed.NewPusher(s.Core, func() feed.Push { return s.Knobs().Push })
 	s.OnStats(func() any {
-		return map[string]int{"products": s.products.Len(), "prices": s.prices.Len()}
+		return map[string]any{"products": s.products.Len(), "prices": s.prices.Len(), "pushed": s.pusher.Counts()}
 	})
 	s.routes()
 	return s, nil
@@ -89,21 +95,41 @@ func (s *Sim) clock() time.Time { return s.Now().Add(sim.Millis(s.Knobs().ClockS
 
 // SetPrice changes or adds a price.
 func (s *Sim) SetPrice(p Price) (feed.Row[Price], error) {
-	return s.prices.Change(PriceID(p.PriceList, p.SKU), s.clock, func(Price, bool) (Price, error) { return p, nil })
+	row, err := s.prices.Change(PriceID(p.PriceList, p.SKU), s.clock, func(Price, bool) (Price, error) { return p, nil })
+	s.tell("price", err == nil, showPrice(row))
+	return row, err
 }
 
 // DeletePrice leaves a tombstone; false if there was no such price.
 func (s *Sim) DeletePrice(list, sku string) (bool, error) {
-	return s.prices.Delete(PriceID(list, sku), s.clock)
+	row, existed, err := s.prices.Delete(PriceID(list, sku), s.clock)
+	s.tell("price", existed, showPrice(row))
+	return existed, err
 }
 
 // SetProduct changes or adds a product.
 func (s *Sim) SetProduct(p Product) (feed.Row[Product], error) {
-	return s.products.Change(p.SKU, s.clock, func(Product, bool) (Product, error) { return p, nil })
+	row, err := s.products.Change(p.SKU, s.clock, func(Product, bool) (Product, error) { return p, nil })
+	s.tell("product", err == nil, showProduct(row))
+	return row, err
 }
 
 // DeleteProduct leaves a tombstone; false if there was no such product.
-func (s *Sim) DeleteProduct(sku string) (bool, error) { return s.products.Delete(sku, s.clock) }
+func (s *Sim) DeleteProduct(sku string) (bool, error) {
+	row, existed, err := s.products.Delete(sku, s.clock)
+	s.tell("product", existed, showProduct(row))
+	return existed, err
+}
+
+// tell pushes a record that changed.
+func (s *Sim) tell(kind string, changed bool, record any) {
+	if changed {
+		s.pusher.Tell(kind, record)
+	}
+}
+
+// Tables are for tests that go past the application.
+func (s *Sim) Tables() (*feed.Table[Product], *feed.Table[Price]) { return s.products, s.prices }
 
 // Rows returns everything, for a snapshot.
 func (s *Sim) Rows() ([]feed.Row[Product], []feed.Row[Price]) {

@@ -89,16 +89,60 @@ func (t *Table[T]) Change(id string, now func() time.Time, decide func(value T, 
 	return t.put(old, Row[T]{ID: id, Value: value, UpdatedAt: now()})
 }
 
-// Delete leaves a tombstone; false if there was no such row.
-func (t *Table[T]) Delete(id string, now func() time.Time) (bool, error) {
+// Delete leaves a tombstone and returns it; false if there was no such row.
+func (t *Table[T]) Delete(id string, now func() time.Time) (Row[T], bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.byID[id]
 	if old == nil || old.Deleted {
-		return false, nil
+		return Row[T]{}, false, nil
 	}
-	_, err := t.put(old, Row[T]{ID: id, Value: old.Value, UpdatedAt: now(), Deleted: true})
-	return err == nil, err
+	row, err := t.put(old, Row[T]{ID: id, Value: old.Value, UpdatedAt: now(), Deleted: true})
+	return row, err == nil, err
+}
+
+// Purge takes a row away without a trace, as a clean-up in the field does.
+func (t *Table[T]) Purge(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.byID[id]
+	if old == nil {
+		return false
+	}
+	at, _ := slices.BinarySearchFunc(t.ordered, old, compare)
+	t.ordered = slices.Delete(t.ordered, at, at+1)
+	delete(t.byID, id)
+	if !old.Deleted {
+		t.live--
+	}
+	return true
+}
+
+// Rewrite changes a row, or puts it, without a new stamp or version, as a
+// script that goes past the application does.
+func (t *Table[T]) Rewrite(row Row[T]) {
+	t.Purge(row.ID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row.UpdatedAt = row.UpdatedAt.UTC().Truncate(time.Millisecond)
+	at, _ := slices.BinarySearchFunc(t.ordered, &row, compare)
+	t.ordered = slices.Insert(t.ordered, at, &row)
+	t.byID[row.ID] = &row
+	if !row.Deleted {
+		t.live++
+	}
+}
+
+// Pick returns those of the rows that are there.
+func (t *Table[T]) Pick(ids []string) (rows []Row[T], total int) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, id := range ids {
+		if row := t.byID[id]; row != nil {
+			rows = append(rows, *row)
+		}
+	}
+	return rows, t.live
 }
 
 func (t *Table[T]) put(old *Row[T], row Row[T]) (Row[T], error) {
@@ -197,7 +241,8 @@ type Page struct {
 	Now     string `json:"now"`
 }
 
-// Serve answers GET <feed>?updatedSince=&afterId=&limit=; show writes a row.
+// Serve answers GET <feed>?updatedSince=&afterId=&limit=, and
+// GET <feed>?sku=&sku= of a feed whose ids are SKUs; show writes a row.
 func Serve[T any](t *Table[T], now func() time.Time, show func(Row[T]) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		cursor, errCursor := readCursor(r)
@@ -209,13 +254,22 @@ func Serve[T any](t *Table[T], now func() time.Time, show func(Row[T]) any) http
 		// The clock is read before the rows: a reader that trusts "now" then
 		// never skips a change made in between.
 		at := now()
-		rows, more, total := t.After(cursor, limit)
+		rows, more, total := t.read(r, cursor, limit)
 		page := Page{Items: make([]any, 0, len(rows)), HasMore: more, Total: total, Now: sim.Stamp(at)}
 		for _, row := range rows {
 			page.Items = append(page.Items, show(row))
 		}
 		sim.Answer(w, http.StatusOK, page)
 	}
+}
+
+// read answers for the rows that are named by a parameter sku, if it is there.
+func (t *Table[T]) read(r *http.Request, cursor Cursor, limit int) (rows []Row[T], more bool, total int) {
+	if ids := r.URL.Query()["sku"]; len(ids) > 0 {
+		rows, total = t.Pick(ids[:min(len(ids), limit)])
+		return rows, len(ids) > limit, total
+	}
+	return t.After(cursor, limit)
 }
 
 func readCursor(r *http.Request) (Cursor, error) {

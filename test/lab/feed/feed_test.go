@@ -119,10 +119,10 @@ func TestADeletedRowStaysAsATombstoneAndMayComeBack(t *testing.T) {
 	table := feed.New[int](0)
 	set(t, table, "a", 0)
 	set(t, table, "b", 0)
-	if ok, err := table.Delete("a", at(time.Second)); !ok || err != nil {
+	if _, ok, err := table.Delete("a", at(time.Second)); !ok || err != nil {
 		t.Fatalf("delete: %v %v", ok, err)
 	}
-	if ok, _ := table.Delete("a", at(time.Second)); ok {
+	if _, ok, _ := table.Delete("a", at(time.Second)); ok {
 		t.Fatal("deleted twice")
 	}
 	p := get(t, handler(table, at(0)), "")

@@ -216,7 +216,7 @@ func (s *Sim) dispatch(p *pick) bool {
 	}
 	shipped := make([]EventLine, 0, len(p.Lines))
 	for _, line := range p.Lines {
-		row, err := s.stock.Change(line.SKU, s.clock, func(l Level, _ bool) (Level, error) {
+		row, err := s.change(line.SKU, func(l Level, _ bool) (Level, error) {
 			return Level{SKU: line.SKU, OnHand: l.OnHand - line.Quantity}, nil
 		})
 		if err != nil {

@@ -26,10 +26,12 @@ type Counters struct {
 	MaxDeliveries   int   `json:"maxDeliveriesPerRef"`
 	LastEventSeq    int64 `json:"lastEventSeq"`
 	Evicted         int64 `json:"evictedPickOrders"`
+
+	Pushed feed.Pushed `json:"pushed"`
 }
 
 func (s *Sim) counters() Counters {
-	var c Counters
+	c := Counters{Pushed: s.pusher.Counts()}
 	for _, row := range s.stock.All() {
 		c.SKUs++
 		c.OnHandTotal += row.Value.OnHand
@@ -118,7 +120,7 @@ func (s *Sim) postAdjust(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sku := r.PathValue("sku")
-	row, err := s.stock.Change(sku, s.clock, func(l Level, _ bool) (Level, error) {
+	row, err := s.change(sku, func(l Level, _ bool) (Level, error) {
 		return Level{SKU: sku, OnHand: l.OnHand + body.By}, nil
 	})
 	if err != nil {

@@ -34,6 +34,7 @@ type Line struct {
 // Knobs are the warehouse's settings.
 type Knobs struct {
 	sim.Faults
+	feed.Push
 	ClockSkewMs     int  `json:"clockSkewMs"` // may be negative
 	DispatchDelayMs int  `json:"dispatchDelayMs"`
 	DeliveryDelayMs int  `json:"deliveryDelayMs"` // counted from the dispatch
@@ -46,7 +47,7 @@ func DefaultKnobs() Knobs { return Knobs{DispatchDelayMs: 1500, DeliveryDelayMs:
 
 // Validate reports every fault of the settings.
 func (k Knobs) Validate() error {
-	return joinChecks(k.Faults.Validate(),
+	return joinChecks(k.Faults.Validate(), k.Push.Validate(),
 		sim.CheckMs("dispatchDelayMs", k.DispatchDelayMs), sim.CheckMs("deliveryDelayMs", k.DeliveryDelayMs))
 }
 
@@ -63,7 +64,8 @@ type Config struct {
 // Sim is a running warehouse.
 type Sim struct {
 	*sim.Core[Knobs]
-	stock *feed.Table[Level]
+	stock  *feed.Table[Level]
+	pusher *feed.Pusher
 
 	mu        sync.Mutex
 	picks     map[string]*pick // by order reference
@@ -106,6 +108,7 @@ func New(cfg Config) (*Sim, error) {
 		s.Close()
 		return nil, fmt.Errorf("wms simulator: %w", err)
 	}
+	s.pusher = feed.NewPusher(s.Core, func() feed.Push { return s.Knobs().Push })
 	s.OnStats(func() any { return s.counters() })
 	s.routes()
 	return s, nil
@@ -120,10 +123,20 @@ func (s *Sim) clock() time.Time { return s.Now().Add(sim.Millis(s.Knobs().ClockS
 
 // SetStock counts a SKU anew.
 func (s *Sim) SetStock(sku string, onHand int64) (feed.Row[Level], error) {
-	return s.stock.Change(sku, s.clock, func(Level, bool) (Level, error) {
-		return Level{SKU: sku, OnHand: onHand}, nil
-	})
+	return s.change(sku, func(Level, bool) (Level, error) { return Level{SKU: sku, OnHand: onHand}, nil })
 }
+
+// change changes a level and tells of it.
+func (s *Sim) change(sku string, decide func(Level, bool) (Level, error)) (feed.Row[Level], error) {
+	row, err := s.stock.Change(sku, s.clock, decide)
+	if err == nil {
+		s.pusher.Tell("stock", showLevel(row))
+	}
+	return row, err
+}
+
+// Table is for tests that go past the application.
+func (s *Sim) Table() *feed.Table[Level] { return s.stock }
 
 // OnHand returns a SKU's level.
 func (s *Sim) OnHand(sku string) (int64, bool) {
