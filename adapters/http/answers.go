@@ -26,7 +26,8 @@ type page struct {
 	meaning xxhash.Digest
 	hashed  int
 
-	asOf time.Time // the oldest of the items
+	asOf  time.Time // the oldest of the items
+	fresh time.Time // the oldest of those that are not stale
 
 	// The last time that was written: that of the source's last sync is that of most items.
 	at   time.Time
@@ -41,11 +42,13 @@ var pages = sync.Pool{New: func() any { return &page{b: make([]byte, 0, 4<<10)} 
 // raw answers 200 with what write appends.
 func (c *call) raw(write func(p *page)) {
 	p := pages.Get().(*page)
-	p.b, p.hashed, p.asOf, p.text = p.b[:0], 0, time.Time{}, p.text[:0]
+	p.b, p.hashed, p.asOf, p.fresh, p.text = p.b[:0], 0, time.Time{}, time.Time{}, p.text[:0]
 	p.meaning.Reset()
 	write(p)
 	p.mean()
-	c.give(entity{body: p.b, tag: p.tag(), asOf: p.asOf})
+	answer := entity{body: p.b, tag: p.tag(), asOf: p.asOf}
+	c.caught(answer, p.fresh)
+	c.give(answer)
 	if cap(p.b) <= maxPooled {
 		pages.Put(p)
 	}
@@ -149,6 +152,9 @@ func (p *page) money(m money.Money) {
 func (p *page) freshness(asOf time.Time, stale bool) {
 	if p.asOf.IsZero() || asOf.Before(p.asOf) {
 		p.asOf = asOf
+	}
+	if !stale && (p.fresh.IsZero() || asOf.Before(p.fresh)) {
+		p.fresh = asOf
 	}
 	p.literal(`,"asOf":`)
 	p.mean()

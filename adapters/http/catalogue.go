@@ -79,13 +79,13 @@ func (a *API) stockEndpoints() []*endpoint {
 			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs",
 			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
-			handle:   func(c *call) error { return c.withQuerySKUs(c.answerStock) },
+			handle:   func(c *call) error { return c.withQuerySKUs(c.keptStock) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs", description: batchDescription,
 			access: partners, quota: quota.Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
 			refusals: []eventstore.Code{CodeOverloaded},
-			handle:   func(c *call) error { return c.withBodySKUs(c.answerStock) },
+			handle:   func(c *call) error { return c.withBodySKUs(c.keptStock) },
 		},
 	}
 }
@@ -97,13 +97,13 @@ func (a *API) priceEndpoints() []*endpoint {
 			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs",
 			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
-			handle:   func(c *call) error { return c.withQuerySKUs(c.answerPrices) },
+			handle:   func(c *call) error { return c.withQuerySKUs(c.keptPrices) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs", description: batchDescription,
 			access: partners, quota: quota.Reads, frequent: true, body: reflect.TypeFor[skusBody](), answers: good,
 			refusals: []eventstore.Code{CodeOverloaded},
-			handle:   func(c *call) error { return c.withBodySKUs(c.answerPrices) },
+			handle:   func(c *call) error { return c.withBodySKUs(c.keptPrices) },
 		},
 	}
 }

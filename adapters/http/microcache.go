@@ -4,10 +4,10 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,13 +57,14 @@ type microcache struct {
 	byAge   list.List                // the oldest first
 	bytes   int
 	flights map[string]*landing
+
+	waiting atomic.Int64 // for flights
 }
 
 // keptAnswer is an answer that may be given again. It is never changed.
 type keptAnswer struct {
+	entity
 	key   string
-	body  []byte
-	tag   string
 	made  time.Time
 	holds time.Time // what it says is true before; zero: always
 }
@@ -74,7 +75,9 @@ type landing struct {
 	landed chan struct{}
 	answer *keptAnswer // nil: there is none
 	err    error
-	holds  time.Time // as far as it is known before the answer
+
+	holds     time.Time     // as far as it is known before the answer
+	threshold time.Duration // at which a value of the answer is stale
 }
 
 func newMicrocache(config Config) (*microcache, error) {
@@ -100,6 +103,14 @@ func newMicrocache(config Config) (*microcache, error) {
 	)
 }
 
+// keptStock answers a question about stock.
+func (c *call) keptStock(skus []string) error { return c.microcached(microStock, skus, c.answerStock) }
+
+// keptPrices answers a question about prices.
+func (c *call) keptPrices(skus []string) error {
+	return c.microcached(microPrices, skus, c.answerPrices)
+}
+
 // microcached answers a question about stock or prices, from what is kept if promo mode is on.
 func (c *call) microcached(kind string, skus []string, answer func(skus []string) error) error {
 	state := c.api.promo()
@@ -117,8 +128,9 @@ func (c *call) microcached(kind string, skus []string, answer func(skus []string
 	asked := question{
 		key: microKey(kind, c.principal, channel.Policy.PriceList, state.ID+" "+state.Degraded.String(), skus), life: life, stale: time.Duration(state.Degraded.Stale),
 	}
+	asked.threshold = c.api.Thresholds.Stock
 	if kind == microPrices {
-		asked.holds = nextDiscount(channel.Policy.Discounts, m.clock())
+		asked.threshold, asked.holds = c.api.Thresholds.Price, nextDiscount(channel.Policy.Discounts, m.clock())
 	}
 	for range maxBoardings {
 		kept, flight, leads := m.board(asked)
@@ -133,10 +145,8 @@ func (c *call) microcached(kind string, skus []string, answer func(skus []string
 			c.giveAgain(older, microStale)
 			return nil
 		}
-		select {
-		case <-flight.landed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := m.await(ctx, flight); err != nil {
+			return err
 		}
 		if flight.answer != nil {
 			c.giveAgain(flight.answer, microShared)
@@ -147,6 +157,17 @@ func (c *call) microcached(kind string, skus []string, answer func(skus []string
 		}
 	}
 	return answer(skus)
+}
+
+func (m *microcache) await(ctx context.Context, flight *landing) error {
+	m.waiting.Add(1)
+	defer m.waiting.Add(-1)
+	select {
+	case <-flight.landed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // maxBoardings is how often a question joins one whose asker then gives up, before it is asked by itself.
@@ -162,7 +183,8 @@ const (
 type question struct {
 	key         string
 	life, stale time.Duration
-	holds       time.Time // then the answer is another one; zero: that is not known
+	holds       time.Time     // then the answer is another one; zero: that is not known
+	threshold   time.Duration // at which its values are stale
 }
 
 // microKey names a question by all on which its answer depends. Each part has its length before it, so that no two
@@ -207,12 +229,12 @@ func (c *call) giveAgain(kept *keptAnswer, outcome string) {
 	if age := c.api.micro.clock().Sub(kept.made); age >= 0 {
 		c.Header().Set(ageHeader, strconv.FormatInt(int64(age/time.Second), 10))
 	}
-	c.send(http.StatusOK, "application/json", kept.body)
+	c.give(kept.entity)
 }
 
 // lead asks the question for all who ask it now.
 func (c *call) lead(flight *landing, asked question, answer func() error) error {
-	flight.holds, c.flight = asked.holds, flight
+	flight.holds, flight.threshold, c.flight = asked.holds, asked.threshold, flight
 	defer c.api.micro.land(flight, nil, nil) // after a panic: those who wait ask by themselves
 	err := answer()
 	c.flight = nil
@@ -227,15 +249,16 @@ func (c *call) lead(flight *landing, asked question, answer func() error) error 
 	return err
 }
 
-// caught keeps an answer that is about to be sent, if it is one of a flight. fresh is the oldest of its values that are
-// not stale, and threshold when it will be.
-func (c *call) caught(body []byte, tag string, fresh time.Time, threshold time.Duration) {
+// caught keeps an answer that is about to be sent, if it is one of a flight. fresh is the oldest asOf of its values that
+// are not stale; zero: all are, or there are none.
+func (c *call) caught(e entity, fresh time.Time) {
 	if c.flight == nil {
 		return
 	}
 	c.api.micro.requests[microMiss].Inc()
-	kept := &keptAnswer{key: c.flight.key, body: slices.Clone(body), tag: tag, made: c.api.micro.clock(), holds: c.flight.holds}
-	if stale := fresh.Add(threshold); !fresh.IsZero() && (kept.holds.IsZero() || stale.Before(kept.holds)) {
+	kept := &keptAnswer{entity: e, key: c.flight.key, made: c.api.micro.clock(), holds: c.flight.holds}
+	kept.body = slices.Clone(e.body)
+	if stale := fresh.Add(c.flight.threshold); !fresh.IsZero() && (kept.holds.IsZero() || stale.Before(kept.holds)) {
 		kept.holds = stale
 	}
 	// Before it is sent: nobody waits for the one who asked to read it.
