@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"andes/adapters/wms"
@@ -35,6 +36,12 @@ func (b *bench) configured(change func(*wms.Config)) {
 		b.T.Fatal(err)
 	}
 	b.adapter = adapter
+}
+
+// after lets time pass, and what is due be done.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func levels(n int) []feed.Row[sim.Level] {
@@ -69,7 +76,7 @@ func TestAnOversoldSKUAndARecordWithoutALevelRecover(t *testing.T) {
 		if got := b.stock("USD").Net(); got != -3 || !refused() {
 			t.Errorf("net %d", got)
 		}
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		read(4, ``)
 		if got := b.stock("USD"); got.Net() != -3 || got.Doubt.SourceVersion != 4 || !got.Doubt.At.Equal(time.Now()) || b.rejects["USD"] != wms.CodeRecordInvalid {
 			t.Errorf("%+v, rejects %v", got, b.rejects)
@@ -93,7 +100,7 @@ func TestAWarehouseIsComparedAsAWhole(t *testing.T) {
 		table.Rewrite(row)
 		gone, _ := table.Get("S04")
 		table.Purge("S04")
-		time.Sleep(2 * time.Minute)
+		after(2 * time.Minute)
 		for range 6 {
 			b.poll(b.adapter.Stock)
 		}
@@ -104,7 +111,7 @@ func TestAWarehouseIsComparedAsAWhole(t *testing.T) {
 			t.Errorf("the purged level is %+v", got)
 		}
 		table.Rewrite(gone)
-		time.Sleep(2 * time.Minute)
+		after(2 * time.Minute)
 		for range 3 {
 			b.poll(b.adapter.Stock)
 		}
@@ -146,29 +153,29 @@ func TestUrgentSKUsAreReadMoreOften(t *testing.T) {
 		count := func(length time.Duration) (int64, int64) {
 			picks.Store(0)
 			polls.Store(0)
-			time.Sleep(length)
+			after(length)
 			return picks.Load(), polls.Load()
 		}
-		time.Sleep(10 * time.Minute) // the lookback is over
+		after(10 * time.Minute) // the lookback is over
 		if picked, polled := count(100 * time.Second); picked != 0 || polled < 45 || polled > 60 {
 			t.Errorf("%d picks, %d polls without anything urgent", picked, polled)
 		}
 		mu.Lock()
 		urgent = []string{"S03", "S04", "none"}
 		mu.Unlock()
-		time.Sleep(2 * time.Second)
+		after(2 * time.Second)
 		if picked, polled := count(100 * time.Second); picked < 130 || picked > 160 || polled < 45 || polled > 60 {
 			t.Errorf("%d picks, %d polls of something urgent", picked, polled)
 		}
 		if _, err := b.wms.SetStock("S03", 7); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(600 * time.Millisecond)
+		after(600 * time.Millisecond)
 		if got := b.stock("S03").OnHand; got != 7 {
 			t.Errorf("the urgent level is %d", got)
 		}
 		slow.Store(int64(time.Second))
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		if picked, polled := count(100 * time.Second); picked+polled > 40 {
 			t.Errorf("%d picks, %d polls of a slow warehouse", picked, polled)
 		}
@@ -194,7 +201,7 @@ func TestAWarehouseThatGivesNoSingleLevelsIsOnlyPolled(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan error)
 		go func() { stopped <- b.adapter.Stock.Run(ctx) }()
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		stop()
 		if err := <-stopped; err != nil {
 			t.Error(err)
