@@ -43,6 +43,10 @@ type Config struct {
 	// Order finds an order, to learn whose it is.
 	Order func(ctx context.Context, orderID string) (order.State, bool, error)
 
+	// Deliveries remembers what was delivered, so that an event which comes again, because its topic was published
+	// again, say, is not told again; nil: nothing does.
+	Deliveries Deliveries
+
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: counted, but not shown
 	Now        func() time.Time      // nil: time.Now
@@ -55,6 +59,14 @@ type Config struct {
 	PerPartner    int               // deliveries to one partner at once; 0: DefaultPerPartner
 	PartnerWait   time.Duration     // longest wait for one of these places; 0: DefaultPartnerWait
 	LeaveAloneFor time.Duration     // an endpoint that keeps failing; 0: DefaultLeaveAloneFor
+}
+
+// Deliveries remembers deliveries by their ids.
+type Deliveries interface {
+	// Made tells which of these were made.
+	Made(ctx context.Context, ids []string) (map[string]bool, error)
+	// Remember notes that they were.
+	Remember(ctx context.Context, ids []string) error
 }
 
 // Defaults of the sender.
@@ -172,8 +184,12 @@ func (s *Sender) deliverAll(ctx context.Context, record eventstore.Record, body 
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
 	served := readServed(eventstore.Progress(ctx))
+	if err := s.madeBefore(ctx, record, to, served); err != nil {
+		return eventstore.WithProgress(fmt.Errorf("webhook: deliveries: %w", err), served.text())
+	}
 	faults := make([]error, len(to))
 	var deliveries sync.WaitGroup
+	var made []string
 	for i, target := range to {
 		if served[target.ID] {
 			continue
@@ -184,11 +200,46 @@ func (s *Sender) deliverAll(ctx context.Context, record eventstore.Record, body 
 	}
 	deliveries.Wait()
 	for i, target := range to {
-		if faults[i] == nil {
+		if faults[i] == nil && !served[target.ID] {
+			served[target.ID] = true
+			made = append(made, deliveryID(record.ID, target.ID))
+		}
+	}
+	s.remember(ctx, made)
+	return eventstore.WithProgress(combine(faults), served.text())
+}
+
+// madeBefore marks the subscriptions that were told of the event when it came before.
+func (s *Sender) madeBefore(ctx context.Context, record eventstore.Record, to []subscription.State, served served) error {
+	if s.cfg.Deliveries == nil || len(to) == 0 {
+		return nil
+	}
+	ids := make([]string, len(to))
+	for i, target := range to {
+		ids[i] = deliveryID(record.ID, target.ID)
+	}
+	made, err := s.cfg.Deliveries.Made(ctx, ids)
+	for i, target := range to {
+		if made[ids[i]] {
 			served[target.ID] = true
 		}
 	}
-	return eventstore.WithProgress(combine(faults), served.text())
+	return err
+}
+
+// rememberTime bounds the noting of deliveries, which is done however much time they took.
+const rememberTime = 2 * time.Second
+
+// remember notes deliveries. What can't be noted may be delivered again, under the same id.
+func (s *Sender) remember(ctx context.Context, ids []string) {
+	if s.cfg.Deliveries == nil || len(ids) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rememberTime)
+	defer cancel()
+	if err := s.cfg.Deliveries.Remember(ctx, ids); err != nil {
+		s.cfg.Log.WarnContext(ctx, "webhook: deliveries are not noted", "error", err)
+	}
 }
 
 // enter takes one of the partner's places.

@@ -33,6 +33,7 @@ type bench struct {
 	*legacytest.Bench
 	receiver *receiver.Sim
 	log      *bytes.Buffer
+	config   webhook.Config
 	sender   *webhook.Sender
 
 	mu       sync.Mutex
@@ -48,11 +49,11 @@ func with(t *testing.T, test func(t *testing.T, b *bench)) {
 		}
 		defer r.Close()
 		b := &bench{Bench: legacytest.New(t), receiver: r, log: &bytes.Buffer{}, handlers: map[string]http.Handler{}}
-		b.sender, err = webhook.New(webhook.Config{
+		b.config = webhook.Config{
 			Executor: b.Store, Registry: b.Registry, Subscriptions: b.subscriptions, Order: b.order,
 			Log: slog.New(slog.NewJSONHandler(b.log, nil)), Transport: labtest.Transport{Handler: b},
-		})
-		if err != nil {
+		}
+		if b.sender, err = webhook.New(b.config); err != nil {
 			t.Fatal(err)
 		}
 		test(t, b)
@@ -292,6 +293,55 @@ func TestAnEventComesAgainOnlyToThoseWhoHaveNotGotIt(t *testing.T) {
 		}
 		if err != nil || calls["fine"] != 1 || calls["failing"] != 3 {
 			t.Errorf("error %v, calls %v", err, calls)
+		}
+	})
+}
+
+// memory remembers deliveries, unless it fails.
+type memory struct {
+	made map[string]bool
+	err  error
+}
+
+func (m *memory) Made(context.Context, []string) (map[string]bool, error) { return m.made, m.err }
+
+func (m *memory) Remember(_ context.Context, ids []string) error {
+	for _, id := range ids {
+		m.made[id] = true
+	}
+	return m.err
+}
+
+func TestAnEventThatWasDeliveredIsNotToldAgain(t *testing.T) {
+	with(t, func(t *testing.T, b *bench) {
+		remembered := &memory{made: map[string]bool{}}
+		b.config.Deliveries = remembered
+		var err error
+		if b.sender, err = webhook.New(b.config); err != nil {
+			t.Fatal(err)
+		}
+		b.subscribe("s1", "acme", "acme.example", subscription.AllTypes)
+		record := b.placed("o1", "acme")
+		b.turn(`{"status":500}`)
+		if err := b.sender.Handle(t.Context(), record); err == nil {
+			t.Error("a delivery that failed is none")
+		}
+		b.turn(`{"status":200}`)
+		for range 3 { // its topic is published again, say
+			if err := b.sender.Handle(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.subscribe("s2", "acme", "acme.example", subscription.AllTypes)
+		if err := b.sender.Handle(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.deliveries()); n != 3 {
+			t.Errorf("%d deliveries, want the one that failed and one to each subscription", n)
+		}
+		remembered.err = fmt.Errorf("%w: away", eventstore.ErrUnavailable)
+		if err := b.sender.Handle(t.Context(), record); eventstore.Classify(err) != eventstore.Unavailable {
+			t.Errorf("while it can't be told what was delivered: %v", err)
 		}
 	})
 }

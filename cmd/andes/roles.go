@@ -236,7 +236,7 @@ func paymentRole(p *platform) ([]part, error) {
 func webhookRole(p *platform) ([]part, error) {
 	sender, err := webhook.New(webhook.Config{
 		Executor: p.store, Registry: p.registry, Subscriptions: p.store.Subscriptions, Order: p.store.Order,
-		Log: p.logger, Registerer: p.metrics, Development: p.settings.development(),
+		Deliveries: postgres.Deliveries{DB: p.store.DB}, Log: p.logger, Registerer: p.metrics, Development: p.settings.development(),
 	})
 	if err != nil {
 		return nil, err
