@@ -75,7 +75,7 @@ func (s *scene) produceAgain(times int, topics ...string) {
 }
 
 func TestARepeatedEventHasNoFurtherEffect(t *testing.T) {
-	s := start(t, options{gateway: gateway.Knobs{DecideDelayMs: 20}, allow: allowed{repeats: true}})
+	s := start(t, options{gateway: gateway.Knobs{DecideDelayMs: 20}})
 	done := s.someDone()
 	effects, calls := s.effects(done...), s.legacyCalls()
 	s.produceAgain(10, "events.order", "events.payment", "commands.oms", "commands.payment")
@@ -135,7 +135,7 @@ func (s *scene) consumed(consumers ...string) {
 func TestACheckpointThatIsWrongDoublesAndLosesNothing(t *testing.T) {
 	s := start(t, options{
 		apart:   []string{"query,command,projector,saga,erp,wms,oms,payment,webhook", "relay"},
-		gateway: gateway.Knobs{DecideDelayMs: 20}, allow: allowed{errors: true, repeats: true},
+		gateway: gateway.Knobs{DecideDelayMs: 20}, allow: allowed{errors: true},
 	})
 	done := s.someDone()
 	effects, calls := s.effects(done...), s.legacyCalls()
