@@ -185,3 +185,20 @@ func TestAFoldOfEventsGoesOverBurntPositions(t *testing.T) {
 	}
 	w.expectSameOf("stock")
 }
+
+// A Redis without room (maxmemory, noeviction) is told by the command, and what served serves on.
+func TestAFullRedisIsToldByTheCommand(t *testing.T) {
+	t.Parallel()
+	w := open(t, choice{partitions: 1, ownRedis: true})
+	w.fill(500)
+	w.publish(w.set.Categories()...)
+	w.projections("rebuild").expect(t, 0, "generation 2 serves")
+	w.server.Must("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	w.server.Must("CONFIG", "SET", "maxmemory", "1")
+	w.projections("rebuild").expect(t, 1, "maxmemory")
+	w.expectPointer("2 1")
+	w.expectSame()
+	w.server.Must("CONFIG", "SET", "maxmemory", "0")
+	w.projections("rebuild").expect(t, 0, "verified")
+	w.expectSame()
+}
