@@ -37,6 +37,25 @@ type call struct {
 	flight      *landing       // of the microcache, whose answer this call makes; nil: none
 	status      int
 	fault       error // of ours, for the log
+
+	reading lazyTimeout    // of all that is read for the answer
+	fields  [fields]string // values of headers
+	filled  int
+}
+
+// fields is how many values of headers have room in a call; more of them cost an allocation each.
+const fields = 6
+
+// field sets a header by its canonical name.
+func (c *call) field(name, value string) {
+	if c.filled == fields {
+		c.Header()[name] = []string{value}
+		return
+	}
+	at := c.filled
+	c.filled++
+	c.fields[at] = value
+	c.Header()[name] = c.fields[at:c.filled:c.filled]
 }
 
 var traceParent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
@@ -78,8 +97,9 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
 	if sent := r.Header.Get("Traceparent"); sent != "" && validTrace(sent) {
 		c.trace = sent
 	}
+	c.reading.parent, c.reading.after = r.Context(), a.Limits.ReadTimeout
+	c.field(correlationHeader, c.correlation)
 	header := w.Header()
-	header[correlationHeader] = []string{c.correlation}
 	header[sniffKey], header[cacheControlKey] = noSniff, noStore
 	return c
 }
@@ -157,8 +177,7 @@ func (c *call) authenticate() error {
 	if !ok {
 		return eventstore.Refuse(CodeUnauthenticated, "send one header Authorization: Bearer <token>")
 	}
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
+	ctx := c.patience()
 	principal, err := c.api.Verify(ctx, token)
 	if err != nil {
 		if unjudged, ok := errors.AsType[interface {
@@ -231,10 +250,13 @@ func (c *call) meta() eventstore.Metadata {
 	return eventstore.Metadata{CorrelationID: c.correlation, Actor: actor, TraceParent: c.trace}
 }
 
-// timeout bounds the work for this call. A context that nobody waits for costs no timer.
+// timeout bounds the work for this call.
 func (c *call) timeout(d time.Duration) (context.Context, context.CancelFunc) {
-	return withLazyTimeout(c.request.Context(), time.Now().Add(d))
+	return context.WithTimeout(c.request.Context(), d)
 }
+
+// patience bounds all that is read for this call together. It costs nothing as long as nobody waits.
+func (c *call) patience() context.Context { return &c.reading }
 
 // execute runs a command that is idempotent by its own state.
 func (c *call) execute(command eventstore.Command, meta eventstore.Metadata) (any, error) {
@@ -273,7 +295,7 @@ func (c *call) send(status int, media string, body []byte) {
 		if media != jsonMedia {
 			header[mediaKey] = []string{media}
 		}
-		header[sizeKey] = []string{strconv.Itoa(len(body))}
+		c.field(sizeKey, strconv.Itoa(len(body)))
 	}
 	c.status = status
 	c.inner.WriteHeader(status)
@@ -284,6 +306,7 @@ func (c *call) send(status int, media string, body []byte) {
 
 // finish answers a panic and logs the call.
 func (c *call) finish() {
+	defer c.reading.end()
 	if cause := recover(); cause != nil {
 		if cause == http.ErrAbortHandler {
 			panic(cause)

@@ -219,8 +219,7 @@ func parameterProblem(code eventstore.Code, name, detail string) error {
 }
 
 func (c *call) answerStock(skus []string) error {
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
+	ctx := c.patience()
 	channel, err := c.channel(ctx)
 	if err != nil {
 		return err
@@ -249,8 +248,7 @@ func (c *call) answerStock(skus []string) error {
 }
 
 func (c *call) answerPrices(skus []string) error {
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
+	ctx := c.patience()
 	channel, err := c.channel(ctx)
 	if err != nil {
 		return err
@@ -288,8 +286,7 @@ func (c *call) answerProduct() error {
 	if sku.Check(text) != "" {
 		return eventstore.Refuse(order.CodeNotFound, "there is no such product")
 	}
-	ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-	defer cancel()
+	ctx := c.patience()
 	view, known, err := queries.Product(ctx, c.api.Reader, c.api.Clock(), text)
 	if err != nil {
 		return err

@@ -42,8 +42,9 @@ func (c *call) give(e entity) {
 		c.send(http.StatusOK, jsonMedia, e.body)
 		return
 	}
+	c.field(etagKey, e.tag)
 	header := c.Header()
-	header[etagKey], header[cacheControlKey] = []string{e.tag}, revalidate
+	header[cacheControlKey] = revalidate
 	if !matchesTag(c.request.Header[ifNoneMatchKey], e.tag) {
 		c.send(http.StatusOK, jsonMedia, e.body)
 		return

@@ -6,26 +6,20 @@ import (
 	"time"
 )
 
-// lazyTimeout is a context that ends at a time, like that of context.WithDeadline. Its timer is only started when
-// somebody waits for its end: most reads are answered from memory, and wait for nothing.
+// lazyTimeout is a context that ends some time after somebody begins to wait for its end, and then is like that of
+// context.WithTimeout. As long as nobody does, it costs no timer: most reads are answered from memory, and wait
+// for nothing.
 type lazyTimeout struct {
 	parent context.Context
-	at     time.Time
+	after  time.Duration
 
 	mu     sync.Mutex
 	waited context.Context // nil: nobody did
 	cancel context.CancelFunc
-	over   bool // cancelled before anybody did
+	over   bool // ended before anybody did
 }
 
-func withLazyTimeout(parent context.Context, at time.Time) (context.Context, context.CancelFunc) {
-	if sooner, bounded := parent.Deadline(); bounded && sooner.Before(at) {
-		at = sooner
-	}
-	l := &lazyTimeout{parent: parent, at: at}
-	return l, l.end
-}
-
+// end releases what the context holds.
 func (l *lazyTimeout) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,21 +29,24 @@ func (l *lazyTimeout) end() {
 	}
 }
 
-// Deadline implements context.Context.
-func (l *lazyTimeout) Deadline() (time.Time, bool) { return l.at, true }
-
-// Done implements context.Context.
-func (l *lazyTimeout) Done() <-chan struct{} {
+// wait gives the context that has the timer.
+func (l *lazyTimeout) wait() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waited == nil {
-		l.waited, l.cancel = context.WithDeadline(l.parent, l.at)
+		l.waited, l.cancel = context.WithTimeout(l.parent, l.after)
 		if l.over {
 			l.cancel()
 		}
 	}
-	return l.waited.Done()
+	return l.waited
 }
+
+// Deadline implements context.Context.
+func (l *lazyTimeout) Deadline() (time.Time, bool) { return l.wait().Deadline() }
+
+// Done implements context.Context.
+func (l *lazyTimeout) Done() <-chan struct{} { return l.wait().Done() }
 
 // Err implements context.Context.
 func (l *lazyTimeout) Err() error {
@@ -60,12 +57,8 @@ func (l *lazyTimeout) Err() error {
 		return l.waited.Err()
 	case l.over:
 		return context.Canceled
-	case l.parent.Err() != nil:
-		return l.parent.Err()
-	case !time.Now().Before(l.at):
-		return context.DeadlineExceeded
 	}
-	return nil
+	return l.parent.Err()
 }
 
 // Value implements context.Context.
@@ -76,5 +69,5 @@ func (l *lazyTimeout) Value(key any) any {
 	if from == nil {
 		from = l.parent
 	}
-	return from.Value(key) // what waits for the end finds the context that has it
+	return from.Value(key) // whoever waits for the end finds the context that has it
 }

@@ -17,13 +17,13 @@ func TestALazyTimeoutIsAContextLikeAnyOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				parent, leave := context.WithCancel(context.WithValue(t.Context(), contextKey{}, "kept"))
-				open := func() (context.Context, context.CancelFunc) {
-					ctx, cancel := withLazyTimeout(parent, time.Now().Add(time.Second))
-					prepare(ctx)
-					if ctx.Err() != nil || ctx.Value(contextKey{}) != "kept" {
-						t.Errorf("a new one: %v, %v", ctx.Err(), ctx.Value(contextKey{}))
+				open := func() *lazyTimeout {
+					l := &lazyTimeout{parent: parent, after: time.Second}
+					prepare(l)
+					if l.Err() != nil || l.Value(contextKey{}) != "kept" {
+						t.Errorf("a new one: %v, %v", l.Err(), l.Value(contextKey{}))
 					}
-					return ctx, cancel
+					return l
 				}
 				ends := func(ctx context.Context, want error) {
 					t.Helper()
@@ -32,38 +32,31 @@ func TestALazyTimeoutIsAContextLikeAnyOther(t *testing.T) {
 						t.Errorf("ended by %v, want %v", ctx.Err(), want)
 					}
 				}
-				cancelled, cancel := open()
-				child, cancelChild := context.WithTimeout(cancelled, time.Hour)
-				cancel()
-				if !errors.Is(cancelled.Err(), context.Canceled) {
-					t.Errorf("cancelled: %v", cancelled.Err())
+				ended := open()
+				ended.end()
+				if !errors.Is(ended.Err(), context.Canceled) {
+					t.Errorf("ended: %v", ended.Err())
 				}
+				child, cancel := context.WithTimeout(ended, time.Hour)
 				ends(child, context.Canceled)
-				cancelChild()
+				cancel()
 
-				late, cancel := open()
-				child, cancelChild = context.WithTimeout(late, time.Hour)
+				late := open()
+				child, cancel = context.WithTimeout(late, time.Hour)
 				began := time.Now()
 				ends(child, context.DeadlineExceeded)
 				if took := time.Since(began); took != time.Second {
 					t.Errorf("ended after %s", took)
 				}
 				ends(late, context.DeadlineExceeded)
-				cancelChild()
 				cancel()
+				late.end()
 
-				overdue, cancel := open()
-				time.Sleep(2 * time.Second)
-				if !errors.Is(overdue.Err(), context.DeadlineExceeded) {
-					t.Errorf("overdue: %v", overdue.Err())
-				}
-				cancel()
-
-				left, cancel := open()
+				left := open()
+				child, cancel = context.WithTimeout(left, time.Hour)
 				leave()
-				if !errors.Is(left.Err(), context.Canceled) {
-					t.Errorf("left: %v", left.Err())
-				}
+				ends(child, context.Canceled)
+				ends(left, context.Canceled)
 				cancel()
 			})
 		})
@@ -74,9 +67,9 @@ func TestALazyTimeoutEndsNoLaterThanItsParent(t *testing.T) {
 	at := time.Now().Add(time.Minute)
 	parent, leave := context.WithDeadline(t.Context(), at)
 	defer leave()
-	ctx, cancel := withLazyTimeout(parent, at.Add(time.Hour))
-	defer cancel()
-	if ends, bounded := ctx.Deadline(); !bounded || !ends.Equal(at) {
+	l := &lazyTimeout{parent: parent, after: time.Hour}
+	defer l.end()
+	if ends, bounded := l.Deadline(); !bounded || !ends.Equal(at) {
 		t.Errorf("ends at %s", ends)
 	}
 }

@@ -39,9 +39,7 @@ func (c *call) takeQuota() error {
 	}
 	c.asked = quota.Ask{Route: c.endpoint.seen.route, Key: quota.Key{Group: c.endpoint.quota, Partner: c.principal.Partner}}
 	if c.endpoint.quota != "" {
-		ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
-		defer cancel()
-		channel, err := c.channel(ctx)
+		channel, err := c.channel(c.patience())
 		if err != nil {
 			return err
 		}
@@ -85,8 +83,8 @@ func (c *call) decide(ask quota.Ask) error {
 func (c *call) tell(verdict quota.Verdict) {
 	header := c.Header()
 	if verdict.Limit.PerSecond > 0 {
-		values := []string{verdict.Policy(), verdict.State()}
-		header[policyKey], header[stateKey] = values[:1:1], values[1:]
+		c.field(policyKey, verdict.Policy())
+		c.field(stateKey, verdict.State())
 		if c.api.OlderRateFields {
 			header.Set(olderLimitHeader, strconv.FormatInt(verdict.Limit.Burst, 10))
 			header.Set(olderRemainingHeader, strconv.FormatInt(verdict.Remaining, 10))

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"math"
 	"slices"
@@ -26,6 +27,7 @@ type Principal struct {
 	Subject string
 	Partner string
 	Roles   []string
+	Expires time.Time // with the leeway
 }
 
 // clone keeps what is remembered apart from what a caller may change.
@@ -57,6 +59,7 @@ type Verifier struct {
 	config Config
 	alg    jwa.SignatureAlgorithm
 	keys   keyCache
+	last   lastTokens
 	seen   tokenCache
 }
 
@@ -89,6 +92,7 @@ func NewVerifier(config Config) (*Verifier, error) {
 			source: config.Keys, now: config.Now, cacheFor: config.CacheFor, minRefetch: config.MinRefetch,
 			timeout: config.FetchTimeout, patience: config.Patience, logger: config.Logger,
 		},
+		last: lastTokens{seed: maphash.MakeSeed()},
 		seen: newTokenCache(config.CachedTokens),
 	}, nil
 }
@@ -122,9 +126,13 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 		return Principal{}, ErrMalformed
 	}
 	now := v.config.Now()
+	if verified, valid := v.last.get(token, now); valid {
+		return verified.principal.clone(), nil
+	}
 	digest := sha256.Sum256([]byte(token))
-	if principal, valid := v.seen.get(digest, now); valid {
-		return principal.clone(), nil
+	if verified, valid := v.seen.get(digest, now); valid {
+		v.last.put(token, verified)
+		return verified.principal.clone(), nil
 	}
 	kid, err := v.header(token)
 	if err != nil {
@@ -146,7 +154,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 		return Principal{}, err
 	}
 	// A remembered token is looked at again when its key is: it does not outlive the key.
-	v.seen.put(digest, principal.clone(), earlier(expires, until))
+	v.last.put(token, v.seen.put(digest, principal.clone(), earlier(expires, until)))
 	return principal, nil
 }
 
@@ -243,7 +251,8 @@ func (v *Verifier) claims(payload []byte, now time.Time) (Principal, time.Time, 
 		hasIssue && now.Add(leeway).Before(issuedAt):
 		return Principal{}, time.Time{}, ErrClaims
 	}
-	return Principal{Subject: claims.Subject, Partner: claims.Partner, Roles: append(claims.Roles, claims.Realm.Roles...)}, expires.Add(leeway), nil
+	ends := expires.Add(leeway)
+	return Principal{Subject: claims.Subject, Partner: claims.Partner, Roles: append(claims.Roles, claims.Realm.Roles...), Expires: ends}, ends, nil
 }
 
 // maxInstant is far enough in the future for a token and keeps arithmetic on times exact.
