@@ -166,6 +166,7 @@ func TestACopyIsRightInTheEnd(t *testing.T) {
 			"restart":   func(*rapid.T) { one("instance").restart() },
 			"policy":    func(rt *rapid.T) { w.configure(rapid.SampledFrom(policies).Draw(rt, "policy")(w)) },
 			"refresh":   func(*rapid.T) { one("instance").policy = w.policy },
+			"anew":      func(rt *rapid.T) { rapid.SampledFrom(followers).Draw(rt, "follower").cursor = nil },
 			"follow": func(*rapid.T) {
 				for _, f := range followers {
 					_, _ = f.follow(one("instance"), one("other")) // what fails is tried again

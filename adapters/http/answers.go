@@ -41,14 +41,28 @@ var pages = sync.Pool{New: func() any { return &page{b: make([]byte, 0, 4<<10)} 
 
 // raw answers 200 with what write appends.
 func (c *call) raw(write func(p *page)) {
-	p := pages.Get().(*page)
-	p.b, p.hashed, p.asOf, p.fresh, p.text = p.b[:0], 0, time.Time{}, time.Time{}, p.text[:0]
-	p.meaning.Reset()
+	p := newPage()
 	write(p)
 	p.mean()
 	answer := entity{body: p.b, tag: p.tag(), asOf: p.asOf}
 	c.caught(answer, p.fresh)
 	c.give(answer)
+	p.keep()
+}
+
+func newPage() *page {
+	p := pages.Get().(*page)
+	p.clear()
+	return p
+}
+
+func (p *page) clear() {
+	p.b, p.hashed, p.asOf, p.fresh, p.text = p.b[:0], 0, time.Time{}, time.Time{}, p.text[:0]
+	p.meaning.Reset()
+}
+
+// keep gives the page back to those who write the next.
+func (p *page) keep() {
 	if cap(p.b) <= maxPooled {
 		pages.Put(p)
 	}

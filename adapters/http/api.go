@@ -37,6 +37,7 @@ type endpoint struct {
 	quota        quota.Group  // "": none
 	keyed        bool         // needs an Idempotency-Key
 	frequent     bool         // its good answers are logged for debugging only
+	lasting      bool         // it may wait for something to happen: how long it takes says nothing
 	body         reflect.Type // of the request; nil: none
 	parameters   []*huma.Param
 	answers      []answer
@@ -68,8 +69,11 @@ type API struct {
 	document []byte               // OpenAPI
 	page     []byte               // the readable one
 	draining atomic.Bool
+	drained  chan struct{} // closed when it drains
 	observer *observer
-	micro    *microcache
+
+	followers *followers
+	micro     *microcache
 
 	webhookKeys [][]byte            // of PaymentWebhookSecrets
 	feedKeys    map[string][][]byte // of Feeds
@@ -98,6 +102,10 @@ func New(config Config) (*API, error) {
 		return nil, err
 	}
 	a.observer = observer
+	a.drained = make(chan struct{})
+	if a.followers, err = newFollowers(a.Following, config.Registerer); err != nil {
+		return nil, err
+	}
 	if a.micro, err = newMicrocache(config); err != nil {
 		return nil, fmt.Errorf("http edge: register metrics of the microcache: %w", err)
 	}
@@ -126,6 +134,7 @@ func (a *API) endpoints() []*endpoint {
 		list = append(list, a.stockEndpoints()...)
 		list = append(list, a.priceEndpoints()...)
 		list = append(list, a.productEndpoints()...)
+		list = append(list, a.changesEndpoints()...)
 		list = append(list, a.orderQueryEndpoints()...)
 	}
 	if a.serves(Command) {
@@ -149,8 +158,13 @@ func (a *API) endpoints() []*endpoint {
 	return list
 }
 
-// Drain makes /readyz say no, so that a load balancer stops sending requests here.
-func (a *API) Drain() { a.draining.Store(true) }
+// Drain makes /readyz say no, so that a load balancer stops sending requests here, and ends what waits for
+// changes.
+func (a *API) Drain() {
+	if !a.draining.Swap(true) {
+		close(a.drained)
+	}
+}
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -228,22 +228,7 @@ func (c *call) answerStock(skus []string) error {
 	if err != nil {
 		return err
 	}
-	c.raw(func(p *page) {
-		p.literal(`{"items":[`)
-		for i, line := range answers {
-			if i > 0 {
-				p.literal(",")
-			}
-			p.literal(`{"sku":`)
-			p.quoted(line.SKU)
-			p.literal(`,"available":`)
-			p.number(line.Available)
-			p.freshness(line.AsOf, line.Stale)
-		}
-		p.literal("]")
-		p.list("notFound", notFound)
-		p.literal("}")
-	})
+	c.raw(func(p *page) { p.stockLists(answers, notFound) })
 	return nil
 }
 
@@ -257,27 +242,7 @@ func (c *call) answerPrices(skus []string) error {
 	if err != nil {
 		return err
 	}
-	c.raw(func(p *page) {
-		p.literal(`{"items":[`)
-		for i, line := range answers {
-			if i > 0 {
-				p.literal(",")
-			}
-			p.literal(`{"sku":`)
-			p.quoted(line.SKU)
-			p.literal(`,"price":`)
-			p.money(line.Price)
-			p.literal(`,"listPrice":`)
-			p.money(line.ListPrice)
-			p.literal(`,"currency":"`)
-			p.literal(line.Price.Currency)
-			p.literal(`"`)
-			p.freshness(line.AsOf, line.Stale)
-		}
-		p.literal("]")
-		p.list("notFound", notFound)
-		p.literal("}")
-	})
+	c.raw(func(p *page) { p.priceLists(answers, notFound) })
 	return nil
 }
 

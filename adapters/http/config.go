@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"andes/changes"
 	"andes/commands/subscription"
 	"andes/eventstore"
 	"andes/promo"
@@ -34,6 +35,7 @@ type Principal struct {
 	Subject string
 	Partner string // "": no partner
 	Roles   []string
+	Expires time.Time // when the token ends; zero: never
 }
 
 // Roles of operators.
@@ -73,6 +75,8 @@ type Config struct {
 	Reader          queries.Reader                  // Query
 	Orders          queries.Orders                  // Query; with Command only, for the trace of webhooks
 	Partners        queries.Partners                // both
+	Changes         *changes.Feed                   // Query; nil: changes are not followed here
+	Following       Following                       // zero: the default ones
 	DeadLetters     DeadLetters                     // Ops
 	Guards          func() []tuning.Guard           // Ops; nil: there are none here
 	GuardDesk       GuardDesk                       // Ops; nil: guards are not set here
@@ -116,6 +120,9 @@ func (c *Config) withDefaults() {
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits
 	}
+	if c.Following == (Following{}) {
+		c.Following = DefaultFollowing
+	}
 	if c.Version == "" {
 		c.Version = "1.0.0"
 	}
@@ -150,5 +157,6 @@ func (c *Config) validate() error {
 	need(!c.serves(Ops) || c.DeadLetters != nil, "the ops role needs DeadLetters")
 	need(c.DevIssuer == nil || c.Development, "the development issuer must not be served in production")
 	need(c.Limits.Body > 0 && c.Limits.ReadTimeout > 0 && c.Limits.CommandTimeout > 0 && c.Limits.OpsTimeout > 0 && c.Limits.KeyTTL > 0, "limits are positive")
+	need(c.Following.valid(), "bounds of those who follow changes are positive")
 	return errors.Join(faults...)
 }

@@ -74,13 +74,15 @@ func (o *observer) named(route string) *meters {
 
 // saw counts and logs a call that is over.
 func (o *observer) saw(c *call) {
-	seen, frequent := o.lost, false
+	seen, frequent, lasting := o.lost, false, false
 	if c.endpoint != nil {
-		seen, frequent = c.endpoint.seen, c.endpoint.frequent
+		seen, frequent, lasting = c.endpoint.seen, c.endpoint.frequent, c.endpoint.lasting
 	}
 	took := o.clock().Sub(c.started)
 	seen.answered(c.status).Inc()
-	seen.took.Observe(took.Seconds())
+	if !lasting {
+		seen.took.Observe(took.Seconds())
+	}
 	level := slog.LevelInfo
 	switch {
 	case c.fault != nil && c.status != statusGone:

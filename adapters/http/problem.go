@@ -54,6 +54,8 @@ const (
 	CodeParameterMissing  eventstore.Code = "PARAMETER_MISSING"
 	CodeParameterInvalid  eventstore.Code = "PARAMETER_INVALID"
 	CodeTooManySKUs       eventstore.Code = "TOO_MANY_SKUS"
+	CodeCursorInvalid     eventstore.Code = "CURSOR_INVALID"
+	CodeTooManyFollowers  eventstore.Code = "TOO_MANY_FOLLOWERS"
 	CodeSubscriptionLimit eventstore.Code = "SUBSCRIPTION_LIMIT"
 	CodeSignatureInvalid  eventstore.Code = "SIGNATURE_INVALID"
 	CodeWebhookInvalid    eventstore.Code = "WEBHOOK_INVALID"
@@ -104,6 +106,8 @@ var meanings = map[eventstore.Code]meaning{
 	CodeParameterMissing: {status: 422, title: "A parameter is missing"},
 	CodeParameterInvalid: {status: 422, title: "A parameter is not valid"},
 	CodeTooManySKUs:      {status: 422, title: "Too many SKUs in one request"},
+	CodeCursorInvalid:    {status: 422, title: "The cursor is none of this feed"},
+	CodeTooManyFollowers: {status: 429, title: "Too many streams and waiting requests of the partner at once", retryAfter: retrySoon},
 
 	CodeKeyRequired:                     {status: 422, title: "An Idempotency-Key is needed"},
 	CodeKeyInvalid:                      {status: 422, title: "The Idempotency-Key is not valid"},

@@ -38,7 +38,7 @@ func (p *platform) authenticate(config *httpapi.Config) error {
 	}
 	config.Verify = func(ctx context.Context, token string) (httpapi.Principal, error) {
 		principal, err := verifier.Verify(ctx, token)
-		return httpapi.Principal{Subject: principal.Subject, Partner: principal.Partner, Roles: principal.Roles}, err
+		return httpapi.Principal{Subject: principal.Subject, Partner: principal.Partner, Roles: principal.Roles, Expires: principal.Expires}, err
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	httpapi "andes/adapters/http"
-	"andes/adapters/redis"
 	"andes/promo"
 	"andes/queries"
 )
@@ -43,19 +42,16 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 		}
 		config.DeadLetters, config.Guards, config.GuardDesk = service, p.guardStates, p.guardDesk()
 	}
-	model, err := p.readModel()
+	reader, err := p.reader()
 	if err != nil {
 		return nil, err
 	}
-	fallback := queries.DefaultFallbackConfig()
-	fallback.Copy, fallback.States, fallback.PutBack = redis.NewReader(p.redis), p.store, model.Project
-	fallback.Now, fallback.Logger, fallback.Metrics = time.Now, p.logger, p.metrics
-	reader, err := queries.NewFallback(fallback)
-	if err != nil {
-		return nil, err
-	}
-	p.onClose(reader.Close)
 	config.Reader = reader
+	if slices.Contains(config.Roles, httpapi.Query) {
+		if config.Changes, err = p.changeFeed(); err != nil {
+			return nil, err
+		}
+	}
 	if config.Partners, err = p.cachedPartners(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"andes/adapters/redis"
 	"andes/adapters/tryton"
 	"andes/catalogue"
+	"andes/changes"
 	"andes/eventstore"
 	"andes/polling"
 	"andes/promo"
@@ -43,6 +44,8 @@ type platform struct {
 	limits   *quota.Quotas
 	desk     *quota.Desk
 	partners *queries.CachedPartners
+	fallback *queries.Fallback
+	followed *changes.Feed
 
 	guards       []*guard.Guard // of the systems that this process calls
 	guardMetrics *guard.Metrics

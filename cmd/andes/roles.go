@@ -53,14 +53,19 @@ const opsName = "ops"
 
 // queryRole serves a mesh too, if it is told where.
 func queryRole(p *platform) ([]part, error) {
+	feed, err := p.changeFeed()
+	if err != nil {
+		return nil, err
+	}
+	parts := []part{{name: "changes", stage: workers, run: feed.Run}}
 	if p.settings.RateLimitAddr == "" {
-		return nil, nil
+		return parts, nil
 	}
 	service, err := p.rateLimits()
 	if err != nil {
 		return nil, err
 	}
-	return []part{{name: "rate limits", stage: edge, run: service.Run}}, nil
+	return append(parts, part{name: "rate limits", stage: edge, run: service.Run}), nil
 }
 
 // Sweeping of expired answers.
