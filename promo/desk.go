@@ -48,7 +48,7 @@ func NewDesk(config Config) (*Desk, error) {
 	if config.Lead == 0 {
 		config.Lead = config.Every + time.Second
 	}
-	d := &Desk{config: config}
+	d := &Desk{config: config, told: State{}.Text()}
 	d.kept.Store(&State{})
 	if config.Metrics != nil {
 		return d, config.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -64,7 +64,13 @@ func NewDesk(config Config) (*Desk, error) {
 }
 
 // Effect is what counts at this moment; zero: promo mode is off. It is cheap: requests ask it.
-func (d *Desk) Effect() State { return d.kept.Load().Effect(d.config.Now()) }
+func (d *Desk) Effect() State {
+	kept := d.kept.Load()
+	if kept.ID == "" {
+		return State{}
+	}
+	return kept.Effect(d.config.Now())
+}
 
 // Kept is the promo as it was last heard of.
 func (d *Desk) Kept() State { return *d.kept.Load() }

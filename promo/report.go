@@ -83,6 +83,7 @@ type fold struct {
 // slotSum is what is kept of a slot.
 type slotSum struct {
 	at      time.Time
+	seconds float64 // that it is about
 	reads   Latency
 	legacy  map[string]int64
 	refused int64
@@ -94,9 +95,10 @@ func (f *fold) add(slot time.Time, process string, s Sample) {
 	f.processes[process] = true
 	f.total = f.total.Plus(s)
 	if len(f.slots) == 0 || !f.slots[len(f.slots)-1].at.Equal(slot) {
-		f.slots = append(f.slots, slotSum{at: slot})
+		f.slots = append(f.slots, slotSum{at: slot, seconds: SlotLength.Seconds()})
 	}
 	last := &f.slots[len(f.slots)-1]
+	last.seconds = max(last.seconds, s.Seconds)
 	last.reads, last.legacy, last.refused = last.reads.Plus(s.Reads), plus(last.legacy, s.Legacy), last.refused+s.Refused
 	for feed, age := range s.Ages {
 		f.ages[feed] = append(f.ages[feed], age)
@@ -135,9 +137,8 @@ func (f *fold) window(from, until time.Time) Window {
 }
 
 func (f *fold) peaks(w *Window) {
-	length := SlotLength.Seconds()
 	for _, slot := range f.slots {
-		if rate := rounded(float64(slot.reads.Total()) / length); rate > w.Peaks.ReadsRate {
+		if rate := rounded(float64(slot.reads.Total()) / slot.seconds); rate > w.Peaks.ReadsRate {
 			w.Peaks.ReadsRate, w.Peaks.ReadsAt = rate, slot.at
 		}
 		if p95 := slot.reads.quantileMS(.95); p95 > w.Peaks.P95 {
@@ -145,7 +146,7 @@ func (f *fold) peaks(w *Window) {
 		}
 		for system, count := range slot.legacy {
 			calls := w.Legacy[system]
-			calls.Peak = max(calls.Peak, rounded(float64(count)/length))
+			calls.Peak = max(calls.Peak, rounded(float64(count)/slot.seconds))
 			w.Legacy[system] = calls
 		}
 	}
@@ -154,11 +155,11 @@ func (f *fold) peaks(w *Window) {
 		joined := slotSum{at: part[0].at}
 		legacy := int64(0)
 		for _, slot := range part {
+			joined.seconds += slot.seconds
 			joined.reads, joined.refused, legacy = joined.reads.Plus(slot.reads), joined.refused+slot.refused, legacy+sum(slot.legacy)
 		}
-		long := length * float64(len(part))
 		w.Timeline = append(w.Timeline, Point{
-			At: joined.at, ReadsRate: rounded(float64(joined.reads.Total()) / long), P95: joined.reads.quantileMS(.95), Legacy: rounded(float64(legacy) / long), Refused: joined.refused,
+			At: joined.at, ReadsRate: rounded(float64(joined.reads.Total()) / joined.seconds), P95: joined.reads.quantileMS(.95), Legacy: rounded(float64(legacy) / joined.seconds), Refused: joined.refused,
 		})
 	}
 }

@@ -14,6 +14,7 @@ const maxNamed = 20
 
 // Sample is what one process did in a slot, or several of them together. Its maps are by what their comments say.
 type Sample struct {
+	Seconds  float64          `json:"seconds"`            // that it is about; more than a slot has, if the one before could not be kept
 	Reads    Latency          `json:"reads"`              // of answers about stock and prices
 	Answers  map[string]int64 `json:"answers,omitempty"`  // about stock and prices, by status
 	Orders   map[string]int64 `json:"orders,omitempty"`   // that were placed, by status
@@ -48,6 +49,7 @@ func (s Sample) Since(before Sample) Sample {
 // Plus gives both together: counts are added; of what is measured the higher value counts, as all processes
 // measure the same.
 func (s Sample) Plus(other Sample) Sample {
+	s.Seconds += other.Seconds
 	s.Reads = s.Reads.Plus(other.Reads)
 	s.Answers = plus(s.Answers, other.Answers)
 	s.Orders = plus(s.Orders, other.Orders)

@@ -41,18 +41,21 @@ func (s *Sampler) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			s.sample(context.WithoutCancel(ctx)) // what this process did last
+			s.sample(context.WithoutCancel(ctx), true) // what this process did last
 			return nil
 		case <-timer.C:
-			s.sample(ctx)
+			s.sample(ctx, false)
 		}
 	}
 }
 
-// pause is until the slot ends, or the promo begins or ends.
+// sampleWatch is how soon a sampler sees that a promo is switched.
+const sampleWatch = time.Second
+
+// pause is until the slot ends, or the promo begins or ends, or may have been switched.
 func (s *Sampler) pause() time.Duration {
 	now := s.config.Now()
-	pause := now.Truncate(SlotLength).Add(SlotLength).Sub(now)
+	pause := min(sampleWatch, now.Truncate(SlotLength).Add(SlotLength).Sub(now))
 	kept := s.config.Desk.Kept()
 	for _, moment := range []time.Time{kept.From, kept.Until} {
 		if left := moment.Sub(now); left > 0 {
@@ -62,10 +65,10 @@ func (s *Sampler) pause() time.Duration {
 	return pause
 }
 
-func (s *Sampler) sample(ctx context.Context) {
+func (s *Sampler) sample(ctx context.Context, last bool) {
 	bounded, cancel := context.WithTimeout(ctx, sampleLimit)
 	defer cancel()
-	err := s.take(bounded)
+	err := s.take(bounded, last)
 	fault := ""
 	if err != nil {
 		if fault = err.Error(); fault != s.wrong {
@@ -75,7 +78,7 @@ func (s *Sampler) sample(ctx context.Context) {
 	s.wrong = fault
 }
 
-func (s *Sampler) take(ctx context.Context) error {
+func (s *Sampler) take(ctx context.Context, last bool) error {
 	now := s.config.Now()
 	kept := s.config.Desk.Kept()
 	phase := kept.At(now)
@@ -89,11 +92,16 @@ func (s *Sampler) take(ctx context.Context) error {
 		}
 		return err
 	}
+	slot := s.taken.Truncate(SlotLength).UTC()
+	if phase == On && !last && now.Before(slot.Add(SlotLength)) {
+		return nil // the slot goes on
+	}
 	counted, err := s.config.Count(ctx, kept)
 	if err != nil {
 		return err
 	}
-	slot, sample := s.taken.Truncate(SlotLength).UTC(), counted.Since(s.before)
+	sample := counted.Since(s.before)
+	sample.Seconds = now.Sub(s.taken).Seconds()
 	if slot.Equal(s.slot) { // a part of it was kept already
 		sample = s.kept.Plus(sample)
 	}
