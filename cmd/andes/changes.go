@@ -1,13 +1,31 @@
 package main
 
 import (
+	"slices"
 	"time"
 
+	httpapi "andes/adapters/http"
 	"andes/adapters/postgres"
 	"andes/adapters/redis"
 	"andes/changes"
 	"andes/queries"
 )
+
+// reads makes the edge answer queries.
+func (p *platform) reads(config *httpapi.Config) error {
+	reader, err := p.reader()
+	if err != nil {
+		return err
+	}
+	config.Reader = reader
+	if slices.Contains(config.Roles, httpapi.Query) {
+		if config.Changes, err = p.changeFeed(); err != nil {
+			return err
+		}
+	}
+	config.Partners, err = p.cachedPartners()
+	return err
+}
 
 // reader answers queries: from the read model, and from the states what that lacks.
 func (p *platform) reader() (*queries.Fallback, error) {

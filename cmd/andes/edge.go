@@ -42,17 +42,7 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 		}
 		config.DeadLetters, config.Guards, config.GuardDesk = service, p.guardStates, p.guardDesk()
 	}
-	reader, err := p.reader()
-	if err != nil {
-		return nil, err
-	}
-	config.Reader = reader
-	if slices.Contains(config.Roles, httpapi.Query) {
-		if config.Changes, err = p.changeFeed(); err != nil {
-			return nil, err
-		}
-	}
-	if config.Partners, err = p.cachedPartners(); err != nil {
+	if err := p.reads(&config); err != nil {
 		return nil, err
 	}
 	limits, err := p.quotas()
