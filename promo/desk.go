@@ -348,8 +348,8 @@ func (d *Desk) swap(ctx context.Context, swap Swap, change func(old State) (Stat
 
 // String tells the promo in one line, for the audit log.
 func (s State) String() string {
-	return fmt.Sprintf("promo %s: %s from %s until %s, microcache %s, degraded: %s",
-		s.ID, some(s.SKUs), s.From.Format(time.RFC3339), s.Until.Format(time.RFC3339), s.Microcache, s.Degraded)
+	return fmt.Sprintf("degraded: %s; microcache %s; from %s until %s; promo %s of %s",
+		s.Degraded, s.Microcache, s.From.Format(time.RFC3339), s.Until.Format(time.RFC3339), s.ID, some(s.SKUs))
 }
 
 // String names the degradations that are on.

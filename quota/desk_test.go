@@ -104,3 +104,40 @@ func TestLimitsThatAreNoneAreRefused(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestLowerTiersAreLoweredAndComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := &written{}
+		all, _ := instances(t, 1, &shared{})
+		desk := NewDesk(DeskConfig{
+			Quotas: all[0], Settings: settings, Configured: DefaultTiers, Burst: time.Second, Every: 5 * time.Second, Now: time.Now, Logger: all[0].config.Logger,
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = desk.Run(ctx) })
+		counts := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for _, tier := range *all[0].tiers.Load() {
+				got = append(got, tier.policies[0]+" "+tier.policies[1])
+			}
+			if text := strings.Join(got, ", "); text != want {
+				t.Errorf("%s, want %s", text, want)
+			}
+		}
+		counts(`"reads";q=20;w=1 "orders";q=2;w=1, "reads";q=100;w=1 "orders";q=10;w=1, "reads";q=500;w=1 "orders";q=50;w=1`)
+		desk.Lower(30) // at once, not with the next look
+		counts(`"reads";q=6;w=1 "orders";q=1;w=1, "reads";q=30;w=1 "orders";q=3;w=1, "reads";q=500;w=1 "orders";q=50;w=1`)
+		if _, err := desk.Change(t.Context(), Change{Tiers: "bronze=40/4,silver=100/10,gold=500/50"}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(6 * time.Second) // what is set meanwhile is lowered too
+		counts(`"reads";q=12;w=1 "orders";q=1;w=1, "reads";q=30;w=1 "orders";q=3;w=1, "reads";q=500;w=1 "orders";q=50;w=1`)
+		desk.Lower(0)
+		desk.Lower(0)
+		counts(`"reads";q=40;w=1 "orders";q=4;w=1, "reads";q=100;w=1 "orders";q=10;w=1, "reads";q=500;w=1 "orders";q=50;w=1`)
+		stop()
+		running.Wait()
+	})
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"andes/promo"
+)
+
+func TestProductsAreNamedOneByOneOrInAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "skus.txt")
+	if err := os.WriteFile(file, []byte("# the promo\nA\n  B,1 \n\nC\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := skusOf([]string{"X, Y", "@" + file, "Z"}); err != nil || !slices.Equal(got, []string{"X", "Y", "A", "B,1", "C", "Z"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, texts := range [][]string{nil, {""}, {"@"}, {"@" + file + ".gone"}} {
+		if got, err := skusOf(texts); err == nil {
+			t.Errorf("%q: %q", texts, got)
+		}
+	}
+}
+
+func TestDegradationsAreReadAsTheyArePrinted(t *testing.T) {
+	for text, want := range map[string]promo.Degraded{
+		"":                           {},
+		"none":                       {},
+		"cap=5":                      {Cap: 5},
+		"stale=30s,cap=5,quotas=50%": {Stale: promo.Span(30 * time.Second), Cap: 5, Quotas: 50},
+	} {
+		got, err := degradations(text)
+		if err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+		if again, err := degradations(got.String()); err != nil || again != want {
+			t.Errorf("%q: %+v, %v", got, again, err)
+		}
+	}
+	for _, text := range []string{"slow", "cap", "cap=x", "stale=30", "quotas=half", "cap=5;quotas=50"} {
+		if _, err := degradations(text); err == nil || !strings.Contains(err.Error(), "stale=30s, cap=5, quotas=50%") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestThePromosBoardSteersNoTerminalAndBreaksAtNoFigure(t *testing.T) {
+	evil := "a\x1b[31mred\a\u202e"
+	window := promo.Window{
+		Processes: 2, CacheHits: 150, Answers: map[string]int64{"200": 1}, Partners: map[string]int64{evil: 3}, Cache: map[string]int64{"hit": 1},
+		Freshness: map[string]promo.Aged{"wms.stock": {Last: promo.NeverInStep, Worst: 2}}, Legacy: map[string]promo.Calls{"wms": {}},
+		Timeline: []promo.Point{{}, {P95: 7, ReadsRate: 1200}},
+	}
+	for _, phase := range []promo.Phase{promo.Off, promo.Waiting, promo.On, promo.Over} {
+		var out bytes.Buffer
+		status := promo.Status{
+			Phase: phase, Promo: promo.State{ID: "p", SKUs: append([]string{evil}, make([]string, 20)...), Actor: evil, Reason: evil, EndedBy: evil, Degraded: promo.Degraded{Cap: 5}},
+			Board: window, Look: &promo.Look{}, Warnings: []string{evil},
+		}
+		if err := printPromo(&out, status); err != nil || strings.ContainsAny(out.String(), "\x1b\a\u202e") || out.Len() == 0 {
+			t.Errorf("%s: %q, %v", phase, out.String(), err)
+		}
+		if phase == promo.On && (!strings.Contains(out.String(), "never in step") || !strings.Contains(out.String(), "▁█") || !strings.Contains(out.String(), "ON: at most 5")) {
+			t.Errorf("%s", out.String())
+		}
+	}
+	var out bytes.Buffer
+	if err := printPromoReport(&out, promo.Report{Window: promo.Window{}}); err != nil || !strings.Contains(out.String(), "no process has told") {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	out.Reset()
+	if err := printPromoReport(&out, promo.Report{State: promo.State{Reason: evil}, Final: true, Window: window}); err != nil || strings.ContainsAny(out.String(), "\x1b\a\u202e") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestWhatAProcessDidIsCountedFromItsMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := func(name string, labels prometheus.Labels, value float64) {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, ConstLabels: labels})
+		registry.MustRegister(c)
+		c.Add(value)
+	}
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "andes_http_request_seconds", Buckets: []float64{.001, .01}}, []string{"route"})
+	registry.MustRegister(took)
+	for _, seconds := range []float64{.0005, .0005, .005, .5} {
+		took.WithLabelValues("GET /v1/stock").Observe(seconds)
+		took.WithLabelValues("POST /v1/prices/query").Observe(seconds)
+		took.WithLabelValues("GET /v1/orders").Observe(seconds)
+	}
+	counter("andes_http_requests_total", prometheus.Labels{"route": "GET /v1/stock", "status": "200"}, 3)
+	counter("andes_http_requests_total", prometheus.Labels{"route": "GET /v1/prices", "status": "503"}, 2)
+	counter("andes_http_requests_total", prometheus.Labels{"route": "POST /v1/orders", "status": "202"}, 5)
+	counter("andes_legacy_calls_total", prometheus.Labels{"system": "wms", "outcome": "success"}, 7)
+	counter("andes_legacy_calls_total", prometheus.Labels{"system": "wms", "outcome": "timeout"}, 1)
+	counter("andes_legacy_calls_total", prometheus.Labels{"system": "wms", "outcome": "refused"}, 100) // not sent
+	counter("andes_quota_decisions_total", prometheus.Labels{"outcome": "refused", "by": "known"}, 4)
+	counter("andes_quota_decisions_total", prometheus.Labels{"outcome": "allowed", "by": "lease"}, 40)
+	counter("andes_microcache_requests_total", prometheus.Labels{"outcome": "hit"}, 6)
+	p := &platform{metrics: registry}
+	for range 3 {
+		p.refusals.add("acme")
+	}
+	got, err := newPromoCounter(p).count(t.Context(), promo.State{})
+	if err != nil || !slices.Equal(got.Reads.Counts, []int64{4, 2, 2}) || !slices.Equal(got.Reads.Bounds, []float64{.001, .01}) ||
+		got.Answers["200"] != 3 || got.Answers["503"] != 2 || got.Orders["202"] != 5 || got.Legacy["wms"] != 8 || got.Refused != 4 || got.Cache["hit"] != 6 || got.Partners["acme"] != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestThePartnersWhoseRefusalsAreCountedAreBounded(t *testing.T) {
+	var r refusals
+	for i := range maxRefused + 5 {
+		r.add(strings.Repeat("x", i%7) + time.Duration(i).String())
+	}
+	r.add("0s")
+	if counts := r.counts(); len(counts) != maxRefused || counts["0s"] != 2 {
+		t.Errorf("%d partners, %d", len(counts), counts["0s"])
+	}
+}
