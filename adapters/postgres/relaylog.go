@@ -53,7 +53,7 @@ type RelaySession struct {
 
 // ErrCheckpointAhead says that the checkpoint is beyond the end of the log, as after a restored dump.
 // Going on would skip the events that come next.
-var ErrCheckpointAhead = errors.New("postgres: the relay's checkpoint is beyond the end of the log; was the database restored? set it back by hand")
+var ErrCheckpointAhead = errors.New("postgres: the relay's checkpoint is beyond the end of the log; was the database restored? stop every process and run `andes events restored`")
 
 // Acquire waits until this instance is the active relay.
 func (l *RelayLog) Acquire(ctx context.Context) (*RelaySession, error) {

@@ -24,6 +24,7 @@ type eventsCmd struct {
 	Show  eventsShowCmd  `cmd:"" help:"Print one stream and the state that its events fold to, now or at an earlier moment."`
 
 	Republish eventsRepublishCmd `cmd:"" help:"Publish a part of the log to Kafka again, as after the loss of a topic. Consumers recognise what they have seen."`
+	Restored  eventsRestoredCmd  `cmd:"" help:"Have the relay go on after PostgreSQL was restored to an earlier time. Stop every process first."`
 }
 
 // eventFilter says which events are wanted.

@@ -168,7 +168,9 @@ func TestACheckpointThatIsWrongDoublesAndLosesNothing(t *testing.T) {
 	if got, err := s.partner.get(waiting.OrderID); err != nil || got.Status != "PENDING_PAYMENT" {
 		t.Errorf("%+v %v", got, err)
 	}
-	s.execute("UPDATE checkpoints SET position = position - 1000000 WHERE name = 'relay'")
+	if out, told, code := s.operate("", "events", "restored", "--since", "1", "--reason", "a trial"); code != 0 {
+		t.Fatalf("exit %d: %s%s", code, out, told)
+	}
 	s.partner.await(waiting.OrderID, "DELIVERED") // without a restart
 }
 
