@@ -107,6 +107,19 @@ func (s *fakeStates) times() int {
 	return len(s.reads)
 }
 
+// readsByKey tells how often each key was read.
+func (s *fakeStates) readsByKey() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := map[string]int{}
+	for _, streams := range s.reads {
+		for _, stream := range streams {
+			times[stream.Key]++
+		}
+	}
+	return times
+}
+
 var changed = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func stateOf[S any](s *fakeStates, aggregate *eventstore.Aggregate[S], key string, state S) {
@@ -114,6 +127,8 @@ func stateOf[S any](s *fakeStates, aggregate *eventstore.Aggregate[S], key strin
 	if err != nil {
 		panic(err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.known == nil {
 		s.known = map[eventstore.Stream]eventstore.StateRecord{}
 	}

@@ -125,6 +125,7 @@ func NewFallback(config FallbackConfig) (*Fallback, error) {
 		quick:   quick,
 		rest:    rest{failures: config.RestAfter, pause: config.Rest},
 		reads:   make(chan struct{}, config.ConcurrentReads),
+		flights: flights[eventstore.Stream, eventstore.StateRecord]{current: true},
 		puts:    make(chan struct{}, config.ConcurrentPuts),
 		absents: budget{perSecond: config.AbsentsPerSecond},
 		metrics: metrics,
