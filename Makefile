@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint check-alerts build demo drill lab-reads bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads doctor clean
+.PHONY: help run stop status services test lint check-alerts build demo drill lab-reads bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads bench-freshness doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-quota: ## what a partner over its quota gets from three instances, and wha
 
 bench-reads: ## stock answers a second beside a bare handler and beside MGET; reads while Redis is down for a minute
 	@scripts/with-services bench go run ./test/bench/reads $(ARGS)
+
+bench-freshness: ## from a change in the warehouse to the API's answer, pushed and polled
+	@scripts/with-services bench go run ./test/bench/freshness $(ARGS)
 
 doctor: build ## what the platform needs, what is missing and how to get it
 	@if [ -f .andes/run/env ]; then scripts/platform exec bin/andes doctor; \
