@@ -14,6 +14,20 @@ func (e Entry) Text() string {
 	return string(text)
 }
 
+// KeptAs tells whether the text is the entry's. It does not make the entry's for that.
+func (e Entry) KeptAs(text string) bool {
+	var digits [20]byte
+	position := strconv.AppendInt(digits[:0], e.Position, 10)
+	if len(text) < len(position) || text[:len(position)] != string(position) {
+		return false
+	}
+	rest := text[len(position):]
+	if e.Value == nil {
+		return rest == ""
+	}
+	return len(rest) == 1+len(e.Value) && rest[0] == ' ' && rest[1:] == string(e.Value)
+}
+
 // ValueOf parts a kept text; there is false for what is known not to be there.
 func ValueOf(text string) (value string, there bool) {
 	_, value, there = strings.Cut(text, " ")

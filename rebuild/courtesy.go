@@ -11,14 +11,15 @@ import (
 type courtesy struct {
 	parallel int // parts that are read, and batches that are compared, at a time
 	keys     int // that are written or asked for in one step
+	listed   int // that are looked at in one step of a listing
 	rest     int // after each step, so many times as long as it took
 }
 
 var (
 	// gentle is for a read model that is read meanwhile.
-	gentle = courtesy{parallel: 1, keys: 50, rest: 2}
+	gentle = courtesy{parallel: 1, keys: 50, listed: 500, rest: 2}
 	// hasty is for one that nobody reads, or that is of no use until it is rebuilt.
-	hasty = courtesy{parallel: 4, keys: 200}
+	hasty = courtesy{parallel: 4, keys: 500, listed: 2000}
 )
 
 func (c Config) courtesy() courtesy {

@@ -1,27 +1,35 @@
 package rebuild
 
-import "context"
+import (
+	"context"
 
-// list counts the keys that the read model has. It runs beside the comparison; what comes and goes
+	"andes/projections"
+)
+
+// list counts the keys that the read models have. It runs beside the comparison; what comes and goes
 // meanwhile is looked up afterwards.
-func (c *comparison) list(ctx context.Context) (*cells, error) {
-	listed := new(cells)
-	err := c.each(ctx, func(key string) error {
-		listed.add(hashOf(key))
+func list(ctx context.Context, all []*comparison) error {
+	return each(ctx, all, func(c *comparison, key string) error {
+		c.listed.add(hashOf(key))
 		return nil
 	})
-	return listed, err
 }
 
 // extras looks for keys that PostgreSQL does not know. Counts and digests tell whether there are any, and
 // about where; only there the keys are looked up.
-func (c *comparison) extras(ctx context.Context, listed *cells) error {
-	if *listed == *c.present {
+func extras(ctx context.Context, all []*comparison) error {
+	var differing []*comparison
+	for _, c := range all {
+		if *c.listed != *c.present {
+			differing = append(differing, c)
+		}
+	}
+	if len(differing) == 0 {
 		return nil
 	}
-	return c.each(ctx, func(key string) error {
+	err := each(ctx, differing, func(c *comparison, key string) error {
 		hash := hashOf(key)
-		if *listed.of(hash) == *c.present.of(hash) {
+		if *c.listed.of(hash) == *c.present.of(hash) {
 			return nil
 		}
 		c.suspect(c.streamOf(key))
@@ -30,12 +38,28 @@ func (c *comparison) extras(ctx context.Context, listed *cells) error {
 		}
 		return c.lookUp(ctx)
 	})
+	if err != nil {
+		return err
+	}
+	for _, c := range differing {
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (c *comparison) each(ctx context.Context, take func(key string) error) error {
-	return c.config.Copy.Each(ctx, c.generation, []string{c.model.Name}, func(keys []string) error {
+// each lists the keys of the read models, with the comparison that each belongs to.
+func each(ctx context.Context, all []*comparison, take func(c *comparison, key string) error) error {
+	byModel := make(map[string]*comparison, len(all))
+	generations := make(map[string]projections.Generation, len(all))
+	for _, c := range all {
+		byModel[c.model.Name], generations[c.model.Name] = c, c.generation
+	}
+	config := all[0].config
+	return config.Copy.Each(ctx, generations, config.courtesy().listed, func(keys []string) error {
 		for _, key := range keys {
-			if err := take(key); err != nil {
+			if err := take(byModel[projections.ModelOf(key)], key); err != nil {
 				return err
 			}
 		}

@@ -117,8 +117,9 @@ type Copy interface {
 	Kept(ctx context.Context, generation projections.Generation, keys []string) ([]Kept, error)
 	// Mend gives the number of entries that were replaced; the others have changed.
 	Mend(ctx context.Context, generation projections.Generation, mends []Mend) (int, error)
-	// Each lists the keys of read models, in pages. A key may come twice.
-	Each(ctx context.Context, generation projections.Generation, models []string, take func(keys []string) error) error
+	// Each lists the keys of read models, each in the generation given for it, in pages. A step is how many
+	// keys Redis looks at before it answers others. A key may come twice.
+	Each(ctx context.Context, generations map[string]projections.Generation, step int, take func(keys []string) error) error
 	// Drop takes all keys of read models away.
 	Drop(ctx context.Context, generation projections.Generation, models []string) (int64, error)
 	// Census counts keys by generation and read model; beyond some thousand it is an estimate.

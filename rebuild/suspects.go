@@ -133,7 +133,7 @@ func (c *comparison) look(s suspect, kept Kept, states map[eventstore.Stream]eve
 	case found.fault != nil:
 	case agree(found.entry, kept):
 		if !s.compared {
-			c.digest += digestOf(found.entry)
+			c.digest += digestOf(hashOf(s.key), found.entry, kept)
 		}
 		return found, false
 	case moves(s, kept, found.entry):

@@ -63,23 +63,67 @@ func (r *Rebuilder) check(ctx context.Context, check Check) (Report, error) {
 		check.Generation = func(model string) projections.Generation { return named.Of(model).Serving }
 	}
 	var report Report
-	for _, name := range check.Models {
+	all := make([]*comparison, len(check.Models))
+	for i, name := range check.Models {
 		model, _ := r.config.Set.Projection(name)
-		c := &comparison{
+		all[i] = &comparison{
 			Rebuilder: r, check: check, model: model, generation: check.Generation(name), report: &report,
-			found: ModelReport{Model: name, Generation: check.Generation(name)}, present: new(cells), meter: newMeter(r.config.Now, 0), told: r.config.Now(),
-		}
-		err := c.run(ctx)
-		c.found.Digest = fmt.Sprintf("%016x", c.digest)
-		report.Models = append(report.Models, c.found)
-		if errors.Is(err, errEnough) {
-			return report, nil
-		}
-		if err != nil {
-			return report, err
+			found:   ModelReport{Model: name, Generation: check.Generation(name)},
+			present: new(cells), listed: new(cells),
 		}
 	}
-	return report, nil
+	var err error
+	if len(check.Only) > 0 {
+		err = onlySome(ctx, all)
+	} else {
+		err = everything(ctx, all)
+	}
+	for _, c := range all {
+		if c.begun {
+			c.found.Digest = fmt.Sprintf("%016x", c.digest)
+			report.Models = append(report.Models, c.found)
+		}
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return report, err
+}
+
+// onlySome compares the keys of the check's SKUs.
+func onlySome(ctx context.Context, all []*comparison) error {
+	for _, c := range all {
+		c.begin()
+		if err := c.runOnly(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everything compares every key of PostgreSQL, one read model after the other. Meanwhile the keys of all of
+// them are listed, so that Redis is gone through once.
+func everything(ctx context.Context, all []*comparison) error {
+	comparing, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var listing sync.WaitGroup
+	listing.Go(func() {
+		if err := list(comparing, all); err != nil {
+			stop(err)
+		}
+	})
+	for _, c := range all {
+		c.begin()
+		if err := c.compareAll(comparing); err != nil {
+			stop(err)
+			break
+		}
+	}
+	listing.Wait()
+	if err := context.Cause(comparing); err != nil {
+		return err
+	}
+	return extras(ctx, all)
 }
 
 // comparison is the check of one read model.
@@ -89,6 +133,8 @@ type comparison struct {
 	model      projections.Projection
 	generation projections.Generation
 	report     *Report
+	begun      bool
+	listed     *cells // of the keys that the read model has
 
 	mu       sync.Mutex // guards what is below while batches are compared side by side
 	found    ModelReport
@@ -97,6 +143,10 @@ type comparison struct {
 	suspects []suspect // differed when they were first seen
 	meter    meter
 	told     time.Time // when the progress was last reported
+}
+
+func (c *comparison) begin() {
+	c.begun, c.meter, c.told = true, newMeter(c.config.Now, 0), c.config.Now()
 }
 
 // suspect is a key that has to be read again.
@@ -115,36 +165,13 @@ const (
 	maxAsked = 250
 )
 
-func (c *comparison) run(ctx context.Context) error {
-	if len(c.check.Only) > 0 {
-		return c.runOnly(ctx)
-	}
-	listed, err := c.compareAll(ctx)
-	if err != nil {
-		return err
-	}
-	if err := c.settle(ctx); err != nil {
-		return err
-	}
-	if err := c.extras(ctx, listed); err != nil {
-		return err
-	}
-	return c.settle(ctx)
-}
-
-// compareAll looks at every state for the first time, and lists the read model's keys meanwhile.
-func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) {
+// compareAll looks at every state, and again at those that differ.
+func (c *comparison) compareAll(ctx context.Context) error {
 	comparing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	courtesy := c.config.courtesy()
 	batches := make(chan []eventstore.StateRecord, courtesy.parallel)
 	var workers sync.WaitGroup
-	workers.Go(func() {
-		var failed error
-		if listed, failed = c.list(comparing); failed != nil {
-			stop(failed)
-		}
-	})
 	for range courtesy.parallel {
 		workers.Go(func() {
 			for batch := range batches {
@@ -160,7 +187,7 @@ func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) 
 			}
 		})
 	}
-	err = c.config.States.EachState(comparing, c.model.Category, func(batch []eventstore.StateRecord) error {
+	err := c.config.States.EachState(comparing, c.model.Category, func(batch []eventstore.StateRecord) error {
 		select {
 		case batches <- batch:
 			return nil
@@ -173,7 +200,10 @@ func (c *comparison) compareAll(ctx context.Context) (listed *cells, err error) 
 	if cause := context.Cause(comparing); cause != nil {
 		err = cause
 	}
-	return listed, err
+	if err != nil {
+		return err
+	}
+	return c.settle(ctx)
 }
 
 // runOnly compares the keys of some SKUs, those that PostgreSQL does not know among them.
@@ -215,18 +245,25 @@ func (c *comparison) compare(ctx context.Context, records []eventstore.StateReco
 	if err != nil {
 		return err
 	}
+	hashes, agreed := make([]uint64, len(entries)), make([]bool, len(entries))
+	digest := uint64(0)
+	for i, entry := range entries {
+		hashes[i] = hashOf(entry.Key)
+		if agreed[i] = agree(entry, kept[i]); agreed[i] {
+			digest += digestOf(hashes[i], entry, kept[i])
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.found.Keys += int64(len(entries))
+	c.digest += digest
 	for i, entry := range entries {
-		c.found.Keys++
 		if kept[i].There {
-			c.present.add(hashOf(entry.Key))
+			c.present.add(hashes[i])
 		}
-		if agree(entry, kept[i]) {
-			c.digest += digestOf(entry)
-			continue
+		if !agreed[i] {
+			c.suspects = append(c.suspects, suspect{stream: c.streamOf(entry.Key), key: entry.Key, seen: entry.Position, present: kept[i].There})
 		}
-		c.suspects = append(c.suspects, suspect{stream: c.streamOf(entry.Key), key: entry.Key, seen: entry.Position, present: kept[i].There})
 	}
 	c.tell()
 	if len(c.suspects) >= maxSuspects {
@@ -242,19 +279,19 @@ func (c *comparison) streamOf(key string) eventstore.Stream {
 // agree tells whether a query is answered alike from both.
 func agree(entry projections.Entry, kept Kept) bool {
 	if entry.Value != nil {
-		return kept.There && kept.Text == entry.Text()
+		return kept.There && entry.KeptAs(kept.Text)
 	}
 	_, there := projections.ValueOf(kept.Text)
 	return !kept.There || !there && projections.PositionOf(kept.Text) >= 0
 }
 
-// digestOf is an entry's part of the digest, which does not depend on their order. What is not there has
-// none: the read model may know of it or not.
-func digestOf(entry projections.Entry) uint64 {
+// digestOf is the part of the digest of an entry that agrees with what is kept; it does not depend on their
+// order. What is not there has none: the read model may know of it or not.
+func digestOf(key uint64, entry projections.Entry, kept Kept) uint64 {
 	if entry.Value == nil {
 		return 0
 	}
-	return mixed(hashOf(entry.Key, entry.Text()))
+	return mixed(key ^ mixed(hashOf(kept.Text)))
 }
 
 // tell reports the progress, now and then.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"andes/eventstore"
 	"andes/rebuild"
 )
@@ -37,7 +40,7 @@ func (db *DB) EachState(ctx context.Context, category string, take func(records 
 func (db *DB) statesAfter(ctx context.Context, category, after string, take func(records []eventstore.StateRecord) error) error {
 	for limit := firstStates; ; {
 		rows, err := db.pool.Query(ctx, statePage, category, after, limit)
-		page, err := collectStates(rows, err)
+		page, err := collectPage(category, limit, rows, err)
 		if err != nil {
 			return err
 		}
@@ -52,6 +55,46 @@ func (db *DB) statesAfter(ctx context.Context, category, after string, take func
 		}
 		limit = nextLimit(page)
 	}
+}
+
+// collectPage collects the states of a category, of which a rebuild reads all there are: it copies no more
+// than it has to.
+func collectPage(category string, limit int, rows pgx.Rows, err error) ([]eventstore.StateRecord, error) {
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	page := make([]eventstore.StateRecord, 0, limit)
+	var kept arena
+	var key, owner, state pgtype.DriverBytes
+	var version, position int64
+	for rows.Next() {
+		if err := rows.Scan(&key, &version, &position, &owner, &state); err != nil {
+			return nil, unavailable(err)
+		}
+		page = append(page, eventstore.StateRecord{
+			Stream:  eventstore.Stream{Category: category, Key: string(key)},
+			Version: version, Position: position, Owner: string(owner), State: kept.keep(state),
+		})
+	}
+	return page, unavailable(rows.Err())
+}
+
+// arena keeps many small texts in few pieces of memory. A piece lives as long as any text in it.
+type arena struct{ piece []byte }
+
+const arenaPiece = 64 << 10
+
+func (a *arena) keep(text []byte) []byte {
+	if text == nil {
+		return nil
+	}
+	if len(text) > cap(a.piece)-len(a.piece) {
+		a.piece = make([]byte, 0, max(arenaPiece, len(text)))
+	}
+	begin := len(a.piece)
+	a.piece = append(a.piece, text...)
+	return a.piece[begin:len(a.piece):len(a.piece)]
 }
 
 // nextLimit is how many states of the size of these fit a page.

@@ -2,6 +2,7 @@
 // package and its tests knows rueidis.
 //
 //	state feed ──► ReadModel.Project ──► one guarded script per batch ──► Redis
+//	rebuild ─────► ReadModel.ApplyTo ──► SET NX, the script for the rest ─┤
 //	queries ─────► Reader ─────────────► MGET, decode                 ◄──┘
 //
 // # Keys

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // Lists of keys are read and dropped in bounded steps, so that the server answers others in between.
 const (
-	// keysPerScan is how many keys a server looks at in one step.
+	// keysPerScan is how many keys a server looks at in one step, when nothing else was asked for.
 	keysPerScan    = 500
 	maxKeysPerDrop = 250
 	// sampledKeys are looked at to estimate how many keys there are of each kind.
@@ -22,20 +23,31 @@ const (
 )
 
 // Each implements rebuild.Copy. While the table of keys grows, a key may be given twice.
-func (m *ReadModel) Each(ctx context.Context, generation projections.Generation, models []string, take func(keys []string) error) error {
+func (m *ReadModel) Each(ctx context.Context, generations map[string]projections.Generation, step int, take func(keys []string) error) error {
 	live, err := m.client.connection()
 	if err != nil {
 		return err
 	}
-	return live.scan(ctx, live.pattern(generation.String()+":*"), func(full []string) error {
-		keys := make([]string, 0, len(full))
+	return live.scan(ctx, live.patternOf(generations), step, func(full []string) error {
+		keys := full[:0]
 		for _, key := range full {
-			if entryKey, is := live.entryOf(key, generation, models); is {
-				keys = append(keys, entryKey)
+			if generation, entryKey, ours := live.parse(key); ours {
+				if of, asked := generations[projections.ModelOf(entryKey)]; asked && of == generation {
+					keys = append(keys, entryKey)
+				}
 			}
 		}
 		return take(keys)
 	})
+}
+
+// patternOf matches the keys of the generations, and no others if it is one.
+func (c *connection) patternOf(generations map[string]projections.Generation) string {
+	distinct := slices.Compact(slices.Sorted(maps.Values(generations)))
+	if len(distinct) == 1 {
+		return c.pattern(distinct[0].String() + ":*")
+	}
+	return c.pattern("*")
 }
 
 // Drop implements rebuild.Copy. What a writer that has not heard of the drop yet writes afterwards goes by
@@ -46,7 +58,7 @@ func (m *ReadModel) Drop(ctx context.Context, generation projections.Generation,
 		return 0, err
 	}
 	dropped := int64(0)
-	err = live.scan(ctx, live.pattern(generation.String()+":*"), func(full []string) error {
+	err = live.scan(ctx, live.pattern(generation.String()+":*"), keysPerScan, func(full []string) error {
 		ours := slices.DeleteFunc(full, func(key string) bool {
 			_, is := live.entryOf(key, generation, models)
 			return !is
@@ -91,26 +103,61 @@ func (c *connection) pattern(rest string) string {
 }
 
 // scan gives the keys of every server that match, page by page.
-func (c *connection) scan(ctx context.Context, pattern string, take func(keys []string) error) error {
+func (c *connection) scan(ctx context.Context, pattern string, step int, take func(keys []string) error) error {
 	nodes, err := c.masters(ctx)
 	if err != nil {
 		return err
 	}
 	for _, node := range nodes {
-		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(keysPerScan).Build()).AsScanEntry()
-			if err != nil {
-				return fmt.Errorf("redis: list keys: %w", err)
-			}
-			if err := take(page.Elements); err != nil {
-				return err
-			}
-			if cursor = page.Cursor; cursor == 0 {
-				break
-			}
+		if err := scanNode(ctx, node, pattern, step, take); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// scanNode has the server look for a page while the one before is being taken.
+func scanNode(ctx context.Context, node rueidis.Client, pattern string, step int, take func(keys []string) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pages := make(chan rueidis.ScanEntry)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(pages)
+		for cursor := uint64(0); ; {
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(int64(step)).Build()).AsScanEntry()
+			if err != nil {
+				failed <- fmt.Errorf("redis: list keys: %w", err)
+				return
+			}
+			select {
+			case pages <- page:
+			case <-ctx.Done():
+				failed <- ctx.Err()
+				return
+			}
+			if cursor = page.Cursor; cursor == 0 {
+				return
+			}
+		}
+	}()
+	var refused error
+	for page := range pages {
+		if refused == nil {
+			if refused = take(page.Elements); refused != nil {
+				cancel()
+			}
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
 }
 
 // masters are the servers that hold keys; a replica would give them a second time.

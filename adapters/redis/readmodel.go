@@ -133,18 +133,6 @@ func (m *ReadModel) Apply(ctx context.Context, entries []projections.Entry) erro
 	return fmt.Errorf("redis: the generation pointer changed %d times during a write", maxPointerChanges)
 }
 
-// ApplyTo writes the entries to one generation, whatever the pointer names. A rebuild uses it.
-func (m *ReadModel) ApplyTo(ctx context.Context, generation projections.Generation, entries []projections.Entry) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	if _, err := m.write(ctx, []lot{{generation, m.latest(ctx, entries)}}, false); err != nil {
-		m.metrics.failed.Inc()
-		return err
-	}
-	return nil
-}
-
 // latest keeps the entry with the highest position of each key: within one script the kept values are
 // read once.
 func (m *ReadModel) latest(ctx context.Context, entries []projections.Entry) []projections.Entry {

@@ -42,7 +42,7 @@ func TestEachReadModelIsWrittenToItsOwnGenerations(t *testing.T) {
 	apply(t, model, stockEntry("A", 5, 7), projections.Entry{Key: "product:A", Position: 6, Value: []byte("x")})
 	for generation, want := range map[projections.Generation]string{1: "product:A stock:A", 3: "stock:A"} {
 		var keys []string
-		err := model.Each(t.Context(), generation, []string{"product", "stock"}, func(page []string) error {
+		err := model.Each(t.Context(), map[string]projections.Generation{"product": generation, "stock": generation}, 100, func(page []string) error {
 			keys = append(keys, page...)
 			return nil
 		})
@@ -105,7 +105,7 @@ func TestAGenerationIsListedCountedAndDroppedInACluster(t *testing.T) {
 		t.Errorf("%d dropped, %v", dropped, err)
 	}
 	seen := map[string]bool{}
-	err := model.Each(t.Context(), 12, []string{"stock"}, func(keys []string) error {
+	err := model.Each(t.Context(), map[string]projections.Generation{"stock": 12}, 100, func(keys []string) error {
 		for _, key := range keys {
 			seen[key] = true
 		}
