@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -12,8 +11,6 @@ import (
 
 	"andes/adapters/kafka"
 	"andes/adapters/postgres"
-	"andes/commands/source"
-	"andes/eventstore"
 	"andes/projections"
 )
 
@@ -55,9 +52,6 @@ func (p *platform) watched() []kafka.Watched {
 	return watched
 }
 
-// feeds are those with a watermark.
-var feeds = []string{source.ERPProducts, source.ERPPrices, source.WMSStock, source.WMSShipments}
-
 // backlogWatch turns what waits in the database into metrics.
 type backlogWatch struct {
 	store    *postgres.Store
@@ -67,6 +61,7 @@ type backlogWatch struct {
 	waiting  *prometheus.GaugeVec
 	seconds  *prometheus.GaugeVec
 	sources  *prometheus.GaugeVec
+	rejects  *prometheus.GaugeVec
 }
 
 const (
@@ -87,8 +82,9 @@ func newBacklogWatch(p *platform) (*backlogWatch, error) {
 		waiting:  gauge("andes_backlog_waiting", "What waits: events for the relay, below zero if its checkpoint is beyond the log; orders, confirmed, for the OMS; deadlines, reached, for their process managers.", "what"),
 		seconds:  gauge("andes_backlog_seconds", "How long the oldest one has waited; 0: none does.", "what"),
 		sources:  gauge("andes_source_age_seconds", "How long ago the feed of a legacy system was last known to be in step; +Inf: never.", "feed"),
+		rejects:  gauge("andes_feed_rejects", "Records of a legacy system's feed that can't be used, and are to be put right there.", "feed"),
 	}
-	return w, errors.Join(p.metrics.Register(w.measured), p.metrics.Register(w.waiting), p.metrics.Register(w.seconds), p.metrics.Register(w.sources))
+	return w, errors.Join(p.metrics.Register(w.rejects), p.metrics.Register(w.measured), p.metrics.Register(w.waiting), p.metrics.Register(w.seconds), p.metrics.Register(w.sources))
 }
 
 func (w *backlogWatch) run(ctx context.Context) error {
@@ -115,25 +111,18 @@ func (w *backlogWatch) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	streams := make([]eventstore.Stream, len(feeds))
-	for i, feed := range feeds {
-		streams[i] = source.Aggregate.Stream(feed)
-	}
-	states, err := w.store.States(ctx, streams)
+	standings, err := postgres.Feeds{DB: w.store.DB}.Standings(ctx)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	for i, feed := range feeds {
-		state, err := source.Aggregate.Decode(states[streams[i]].State)
-		if err != nil {
-			return fmt.Errorf("watermark of %s: %w", feed, err)
-		}
+	for _, feed := range standings {
 		age := math.Inf(1)
-		if !state.SyncedAt.IsZero() {
-			age = max(0, now.Sub(state.SyncedAt).Seconds())
+		if !feed.SyncedAt.IsZero() {
+			age = max(0, now.Sub(feed.SyncedAt).Seconds())
 		}
-		w.sources.WithLabelValues(feed).Set(age)
+		w.sources.WithLabelValues(feed.Feed).Set(age)
+		w.rejects.WithLabelValues(feed.Feed).Set(float64(feed.Rejects))
 	}
 	for what, of := range map[string]postgres.Waiting{"events": backlog.Events, "orders": backlog.Orders, "deadlines": backlog.Deadlines} {
 		w.waiting.WithLabelValues(what).Set(float64(of.Count))
