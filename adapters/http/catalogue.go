@@ -76,8 +76,8 @@ func (a *API) stockEndpoints() []*endpoint {
 	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[stockBody]()}}
 	return []*endpoint{
 		{
-			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs",
-			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
+			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs", description: conditionalDescription + weakDescription,
+			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
 			handle:   func(c *call) error { return c.withQuerySKUs(c.keptStock) },
 		},
@@ -94,8 +94,8 @@ func (a *API) priceEndpoints() []*endpoint {
 	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[pricesBody]()}}
 	return []*endpoint{
 		{
-			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs",
-			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter}, answers: good,
+			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs", description: conditionalDescription + weakDescription,
+			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
 			handle:   func(c *call) error { return c.withQuerySKUs(c.keptPrices) },
 		},
@@ -111,9 +111,9 @@ func (a *API) priceEndpoints() []*endpoint {
 func (a *API) productEndpoints() []*endpoint {
 	return []*endpoint{{
 		method: http.MethodGet, path: productPrefix + "{sku}", id: "product", tag: "catalogue", summary: "A product",
-		description: "All that follows /v1/products/ is the SKU, percent-encoded once.",
-		access:      partners, quota: quota.Reads, frequent: true,
-		answers:  []answer{{status: 200, description: "The product", body: reflect.TypeFor[productBody]()}},
+		description: "All that follows /v1/products/ is the SKU, percent-encoded once. " + conditionalDescription,
+		access:      partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{ifNoneMatch},
+		answers:  conditional([]answer{{status: 200, description: "The product", body: reflect.TypeFor[productBody]()}}),
 		refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
 		handle:   (*call).answerProduct,
 	}}

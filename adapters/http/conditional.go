@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // Answers to GETs of the catalogue carry an entity tag (RFC 9110, 8.8.3), and a request that names it in
@@ -22,15 +25,39 @@ type entity struct {
 }
 
 const (
-	etagHeader = "ETag"
-	asOfHeader = "As-Of"
+	etagHeader        = "ETag"
+	asOfHeader        = "As-Of"
+	ifNoneMatchHeader = "If-None-Match"
 )
+
+const (
+	conditionalDescription = "The same values are the same bytes, from every instance: members in the order shown, no white space, no escapes that JSON does not " +
+		"demand, items in the order asked. Whoever sends the ETag of the last answer in If-None-Match is told 304 if nothing has changed."
+	weakDescription = " The ETag stands for everything but asOf, which moves with every sync of the source; a 304 tells the oldest asOf of the items in As-Of."
+)
+
+// ifNoneMatch is a parameter of endpoints that answer 304.
+var ifNoneMatch = &huma.Param{
+	Name: ifNoneMatchHeader, In: "header", Description: "ETags of answers that the caller has, or *", Schema: &huma.Schema{Type: huma.TypeString},
+}
+
+// conditional adds the entity tag to the answers of a GET, and the answer that they have not changed.
+func conditional(good []answer, headers ...string) []answer {
+	tagged := make([]answer, len(good), len(good)+1)
+	for i, each := range good {
+		each.headers = append(slices.Clone(each.headers), etagHeader)
+		tagged[i] = each
+	}
+	return append(tagged, answer{
+		status: http.StatusNotModified, description: "What the caller has says the same", headers: append([]string{etagHeader}, headers...),
+	})
+}
 
 // The same and others, as http.Header has them.
 var (
 	etagKey         = http.CanonicalHeaderKey(etagHeader)
 	cacheControlKey = http.CanonicalHeaderKey("Cache-Control")
-	ifNoneMatchKey  = http.CanonicalHeaderKey("If-None-Match")
+	ifNoneMatchKey  = http.CanonicalHeaderKey(ifNoneMatchHeader)
 )
 
 // revalidate lets the partner keep an answer, and nobody else, and has it ask again before it uses it.
