@@ -55,7 +55,9 @@ func TestOperatorsSetGuardsWhileEverythingRuns(t *testing.T) {
 	if out := ops(1, "guards", "set", "oms", "--rate", "60", "--window", "5", "--reason", "r"); !strings.Contains(out, "minimum of calls 20 is not 1..5") {
 		t.Error(out)
 	}
-	s.restart(s.running()[0])
+	first := s.running()[0]
+	s.stop(first)
+	s.restart(first)
 	follow("1.5s")
 	if out := ops(0, "guards"); !strings.Contains(out, `oms: set: {"rate":50,"timeout":"1500ms"}, by ops-admin`) {
 		t.Error(out)
