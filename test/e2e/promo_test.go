@@ -27,30 +27,10 @@ func (s *scene) gauge(i *instance, sample string) (string, error) {
 func TestAPromoBeginsAndEndsEverywhereAndOutlivesEveryProcess(t *testing.T) {
 	s := start(t, options{instances: 2})
 	admin := s.clientOf("operator", "ops-admin").token
-	promoIs := func(value string) {
-		t.Helper()
-		for _, i := range s.running() {
-			s.eventually("andes_promo_on is "+value, func() error {
-				got, err := s.gauge(i, "andes_promo_on")
-				if err == nil && got != value {
-					err = fmt.Errorf("it is %s", got)
-				}
-				return err
-			})
-		}
-	}
-	shown := func(i *instance, sku string) int64 {
-		t.Helper()
-		units, err := s.partner.on(i).available(sku)
-		if err != nil {
-			t.Error(err)
-		}
-		return units
-	}
 	if _, told, code := s.operate(admin, "promo", "on", "--skus", "A,NO-SUCH-SKU", "--for", "1m", "--reason", "r"); code != 1 || !strings.Contains(told, "PROMO_SKU_UNKNOWN") || !strings.Contains(told, "NO-SUCH-SKU") {
 		t.Errorf("exit %d: %s", code, told)
 	}
-	before := shown(s.running()[0], "A")
+	before := s.shown(s.running()[0], "A")
 	var status struct {
 		Phase string
 		Promo struct{ ID string }
@@ -60,9 +40,9 @@ func TestAPromoBeginsAndEndsEverywhereAndOutlivesEveryProcess(t *testing.T) {
 	if status.Phase != "waiting" || status.Look.Keys < 6 || status.Look.Missing != 0 {
 		t.Errorf("%+v", status)
 	}
-	promoIs("1")
+	s.promoIs("1")
 	for _, i := range s.running() {
-		if units := shown(i, "A"); units != 2 {
+		if units := s.shown(i, "A"); units != 2 {
 			t.Errorf("%d units are shown", units)
 		}
 		s.eventually("an answer is given again", func() error {
@@ -78,13 +58,22 @@ func TestAPromoBeginsAndEndsEverywhereAndOutlivesEveryProcess(t *testing.T) {
 		s.stop(i)
 		s.restart(i)
 	}
-	promoIs("1")
-	promoIs("0") // by itself
+	s.promoIs("1")
+	s.promoIs("0") // by itself
 	for _, i := range s.running() {
-		if units := shown(i, "A"); units != before-3 {
+		if units := s.shown(i, "A"); units != before-3 {
 			t.Errorf("%d units are shown, want %d", units, before-3)
 		}
 	}
+	s.awaitPromoReport(admin, status.Promo.ID)
+	if out, _, code := s.operate(admin, "audit", "--action", "promo.on"); code != 0 || !strings.Contains(out, "a promotion") || !strings.Contains(out, "cap=2") {
+		t.Errorf("%s", out)
+	}
+}
+
+// awaitPromoReport waits for the final report of the promo, in which two processes were restarted and one order was placed.
+func (s *scene) awaitPromoReport(admin, id string) {
+	s.t.Helper()
 	var report struct {
 		Final       bool
 		Processes   int
@@ -93,16 +82,37 @@ func TestAPromoBeginsAndEndsEverywhereAndOutlivesEveryProcess(t *testing.T) {
 		Legacy      map[string]struct{ Count int64 }
 	}
 	s.eventually("the report is final", func() error {
-		out := s.mustOperate(admin, nil, "promo", "report", status.Promo.ID)
+		out := s.mustOperate(admin, nil, "promo", "report", id)
 		if err := json.Unmarshal([]byte(out), &report); err != nil {
 			return err
 		}
 		return there(report.Final)
 	})
 	if report.Processes != 4 || report.Reads < 4 || report.OrderEvents["order.placed"] != 1 || report.Legacy["wms"].Count == 0 {
-		t.Errorf("%+v", report)
+		s.t.Errorf("%+v", report)
 	}
-	if out, _, code := s.operate(admin, "audit", "--action", "promo.on"); code != 0 || !strings.Contains(out, "a promotion") || !strings.Contains(out, "cap=2") {
-		t.Errorf("%s", out)
+}
+
+// promoIs waits until promo mode is on or off in every instance.
+func (s *scene) promoIs(value string) {
+	s.t.Helper()
+	for _, i := range s.running() {
+		s.eventually("andes_promo_on is "+value, func() error {
+			got, err := s.gauge(i, "andes_promo_on")
+			if err == nil && got != value {
+				err = fmt.Errorf("it is %s", got)
+			}
+			return err
+		})
 	}
+}
+
+// shown is what the partner is shown of a SKU.
+func (s *scene) shown(i *instance, sku string) int64 {
+	s.t.Helper()
+	units, err := s.partner.on(i).available(sku)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return units
 }
