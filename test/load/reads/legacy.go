@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"andes/test/lab/erp"
+	"andes/test/lab/feed"
 	"andes/test/lab/sim"
 	"andes/test/lab/wms"
 )
@@ -171,6 +172,16 @@ func (s *simulators) well() error { return s.turn(erpFaults(erpLatencyMs, erpJit
 func (s *simulators) slow() error { return s.turn(erpFaults(slowMs, 0), wmsFaults()) }
 func (s *simulators) down() error {
 	return s.turn(sim.Faults{Outage: true}, sim.Faults{Outage: true})
+}
+
+// tellTo has them tell Andes of changes by themselves, beside being polled.
+func (s *simulators) tellTo(andes string) error {
+	push := func(system string) feed.Push {
+		return feed.Push{PushURL: andes + "/v1/feeds/" + system + "/changes", PushSecret: labSecret}
+	}
+	return errors.Join(
+		s.erp.Turn(func(k *erp.Knobs) { k.Push = push("erp") }),
+		s.wms.Turn(func(k *wms.Knobs) { k.Push = push("wms") }))
 }
 
 func (s *simulators) change(sku string, onHand int64, amount string) error {

@@ -262,7 +262,7 @@ func curve(shots []load.Shot) []report.Point {
 
 func (r *Result) freshnessChart() report.Chart {
 	c := report.Chart{
-		Title: "From a change in ERP or WMS to Andes's answer", Note: fmt.Sprintf("Polled every %s.", pollEvery),
+		Title: "From a change in ERP or WMS to Andes's answer", Note: "They tell Andes by themselves; polls find what was not told.",
 		X: report.Axis{Name: "ms"}, Y: report.Axis{Name: "% of changes", Most: 100},
 	}
 	for _, series := range []struct {

@@ -14,25 +14,27 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // platform is one process of Andes with the roles that reads need, on services of its own.
 type platform struct {
-	process *exec.Cmd
-	exited  chan error
-	client  *http.Client
-	URL     string
-	log     *cappedFile
-	folder  string
+	process  *exec.Cmd
+	exited   chan error
+	client   *http.Client
+	URL      string
+	log      *cappedFile
+	folder   string
+	stopping sync.Once
 }
 
 // roles: orders are not part of this lab.
 const roles = "query,command,relay,projector,erp,wms"
 
-// unusedSecret is of the gateway's webhooks, which never come.
-const unusedSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+// labSecret signs what ERP and WMS tell of changes, and the gateway's webhooks, which never come.
+const labSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 // The partners that read.
 const (
@@ -55,7 +57,7 @@ func settingsOf(o Options) []string {
 	return []string{
 		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=100000/100000", "ANDES_QUOTA_CLIENT=100000", "ANDES_QUOTA_ENDPOINT=100000",
 		"ANDES_STOCK_STALE=" + o.stale().String(), "ANDES_PRICE_STALE=" + o.stale().String(), "ANDES_BREAKER_OPEN_FOR=" + openFor.String(),
-		"ANDES_ERP_POLL=" + pollEvery.String(), "ANDES_WMS_POLL=" + pollEvery.String(),
+		"ANDES_ERP_POLL=" + erpPoll.String(),
 	}
 }
 
@@ -81,7 +83,7 @@ func startPlatform(ctx context.Context, o Options, systems []string) (*platform,
 	p.URL = "http://" + address
 	name := fmt.Sprintf("lab_reads_%d", time.Now().UnixNano())
 	env := slices.Concat(os.Environ(), []string{
-		"ANDES_ENV=development", "ANDES_LOG_LEVEL=warn", "ANDES_HTTP_ADDR=" + address, "ANDES_PAYMENT_WEBHOOK_SECRET=" + unusedSecret,
+		"ANDES_ENV=development", "ANDES_LOG_LEVEL=warn", "ANDES_HTTP_ADDR=" + address, "ANDES_PAYMENT_WEBHOOK_SECRET=" + labSecret,
 		"ANDES_DEV_KEY_FILE=" + filepath.Join(p.folder, "issuer.pem"),
 		"ANDES_POSTGRES_SCHEMA=" + name, "ANDES_REDIS_PREFIX=" + name + ":", "ANDES_KAFKA_PREFIX=" + name + ".",
 	}, settingsOf(o), systems)
@@ -250,7 +252,10 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func (p *platform) stop() {
+// stop may be called again.
+func (p *platform) stop() { p.stopping.Do(p.end) }
+
+func (p *platform) end() {
 	if p.process != nil {
 		_ = p.process.Process.Signal(syscall.SIGTERM)
 		select {

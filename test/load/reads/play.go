@@ -169,7 +169,7 @@ func (t *Take) CallsPerSecond(system string, span *Span) float64 {
 // SteadyCalls is the rate of calls that come at regular intervals, as polls do: of each route, from its first
 // call in the phase to its last one. So it does not depend on where the phase cuts the intervals.
 func (t *Take) SteadyCalls(system string, span *Span) float64 {
-	const few = 4 // of fewer calls the intervals say nothing
+	const few = 3 // of fewer calls the intervals say nothing
 	routes := map[string][]time.Duration{}
 	for _, c := range t.Calls[system] {
 		if c.At >= span.Counts && c.At < span.To {

@@ -95,7 +95,7 @@ func measuredPeak(side string, took time.Duration, outcome load.Outcome, calls t
 func TestWhatIsNotAsWantedIsBroken(t *testing.T) {
 	options := Options{Down: DefaultDown}
 	good := &Result{Options: options, Takes: []*Take{
-		measuredPeak(AsIs, Patience, load.TimedOut, 5*time.Millisecond), measuredPeak(ToBe, time.Millisecond, load.Right, second),
+		measuredPeak(AsIs, Patience, load.TimedOut, 5*time.Millisecond), measuredPeak(ToBe, time.Millisecond, load.Right, 2*second),
 	}}
 	if broken := brokenOf(good); len(broken) > 0 {
 		t.Errorf("broken: %v", broken)
@@ -111,9 +111,9 @@ func TestWhatIsNotAsWantedIsBroken(t *testing.T) {
 		take *Take
 		want []string
 	}{
-		"slow":   {measuredPeak(ToBe, 400*time.Millisecond, load.Right, second), []string{"p95 stock, price at base", "p95 stock, price at 10x", "the same, to be beaten", "p95 AS-IS ÷ TO-BE at 10x"}},
-		"failed": {measuredPeak(ToBe, time.Millisecond, load.Failed, second), []string{"errors at 10x"}},
-		"wrong":  {measuredPeak(ToBe, time.Millisecond, load.Wrong, second), []string{"errors at 10x"}},
+		"slow":   {measuredPeak(ToBe, 400*time.Millisecond, load.Right, 2*second), []string{"p95 stock, price at base", "p95 stock, price at 10x", "the same, to be beaten", "p95 AS-IS ÷ TO-BE at 10x"}},
+		"failed": {measuredPeak(ToBe, time.Millisecond, load.Failed, 2*second), []string{"errors at 10x"}},
+		"wrong":  {measuredPeak(ToBe, time.Millisecond, load.Wrong, 2*second), []string{"errors at 10x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := brokenOf(&Result{Options: options, Takes: []*Take{good.Takes[0], c.take}}); !slices.Equal(got, c.want) {
@@ -121,8 +121,8 @@ func TestWhatIsNotAsWantedIsBroken(t *testing.T) {
 			}
 		})
 	}
-	more := measuredPeak(ToBe, time.Millisecond, load.Right, second)
-	more.Calls["erp"] = slices.DeleteFunc(more.Calls["erp"], func(c Call) bool { return c.At < 20*second && int(c.At.Seconds())%2 == 1 })
+	more := measuredPeak(ToBe, time.Millisecond, load.Right, 2*second)
+	more.Calls["erp"] = slices.DeleteFunc(more.Calls["erp"], func(c Call) bool { return c.At < 20*second && int(c.At.Seconds())%4 == 2 })
 	if got := brokenOf(&Result{Options: options, Takes: []*Take{good.Takes[0], more}}); !slices.Equal(got, []string{"legacy calls at 10x ÷ base"}) {
 		t.Errorf("broken: %v", got)
 	}
@@ -138,7 +138,7 @@ func brokenOf(r *Result) (measures []string) {
 }
 
 func TestWhatAnInterruptedRunMeasuredIsWritten(t *testing.T) {
-	take := measuredPeak(ToBe, time.Millisecond, load.Right, second)
+	take := measuredPeak(ToBe, time.Millisecond, load.Right, 2*second)
 	take.Lost = true
 	r := &Result{Options: Options{Down: DefaultDown, Folder: t.TempDir()}, Takes: []*Take{take}, Interrupted: true}
 	if err := r.Write(); err != nil {

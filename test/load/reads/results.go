@@ -165,7 +165,7 @@ func (r *Result) Figures() []Figure {
 		all = append(all, Figure{"peak_p95_2000_ms", millis(worst(storm.toBe, storm.toBeSpan)), "ms", generatorNote(storm.toBe, storm.toBeSpan)})
 	}
 	if len(r.Freshness.Stock) > 0 && len(r.Freshness.Prices) > 0 {
-		note := fmt.Sprintf("polled every %s; %d changes", pollEvery, len(r.Freshness.Stock))
+		note := fmt.Sprintf("told by WMS and ERP, signed; %d changes, looked for every %s", len(r.Freshness.Stock), lookPause)
 		all = append(all, Figure{"freshness_stock_p95_ms", millis(p95(r.Freshness.Stock)), "ms", note}, Figure{"freshness_price_p95_ms", millis(p95(r.Freshness.Prices)), "ms", note})
 	}
 	if take := r.take(Quota, ToBe); take != nil && take.Span(beside(quotaTurns-1)) != nil {

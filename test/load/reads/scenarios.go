@@ -58,10 +58,10 @@ const (
 )
 
 // Settings of Andes for a run: the outage is shorter than the three minutes of the specification, and so are the
-// times that go with it. Polls as often as this find a change as fast as it is to be shown, see Rows.
+// times that go with it. The ERP has two feeds, so that it is called 0.8 times a second.
 const (
-	openFor   = 2 * time.Second
-	pollEvery = time.Second
+	openFor = time.Second
+	erpPoll = 2500 * time.Millisecond
 )
 
 // DefaultDown is how long ERP and WMS are away.
@@ -123,7 +123,7 @@ const (
 
 func (l *lab) peak(s *side) []phase {
 	phases := []phase{
-		{name: basePhase, lasts: l.o.pick(20*time.Second, 8*time.Second), settle: time.Second, enter: s.behind.well, streams: s.reader.reads(baseReads, 1)},
+		{name: basePhase, lasts: l.o.pick(20*time.Second, 10*time.Second), settle: time.Second, enter: s.behind.well, streams: s.reader.reads(baseReads, 1)},
 		{name: peakPhase, lasts: l.o.pick(30*time.Second, 14*time.Second), settle: fill, streams: s.reader.reads(peakReads, 1)},
 	}
 	if s.platform == nil || l.o.Tryton != nil {
@@ -219,11 +219,16 @@ func (l *lab) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	order := []*side{asIs, toBe}
+	if l.o.Tryton != nil {
+		// Both ask the same one, and whoever asks it directly leaves it with work for a long time.
+		slices.Reverse(order)
+	}
 	for _, n := range playing {
 		if !slices.Contains(l.o.Scenarios, n) {
 			continue
 		}
-		for _, s := range []*side{asIs, toBe} {
+		for _, s := range order {
 			phases := l.phases(n, s)
 			if len(phases) == 0 {
 				continue
@@ -238,6 +243,9 @@ func (l *lab) run(ctx context.Context) error {
 			l.result.Takes = append(l.result.Takes, take)
 			if err != nil || ctx.Err() != nil {
 				return err
+			}
+			if l.o.Tryton != nil && s == toBe {
+				s.platform.stop() // it has had its turn
 			}
 		}
 	}
@@ -276,7 +284,10 @@ func (l *lab) build(ctx context.Context) (asIs, toBe *side, err error) {
 		if err != nil {
 			return asIs, toBe, err
 		}
-		systems = []string{"ANDES_ERP_URL=" + polled.entries["erp"].URL, "ANDES_WMS_URL=" + polled.entries["wms"].URL}
+		systems = []string{
+			"ANDES_ERP_URL=" + polled.entries["erp"].URL, "ANDES_WMS_URL=" + polled.entries["wms"].URL,
+			"ANDES_ERP_FEED_SECRET=" + labSecret, "ANDES_WMS_FEED_SECRET=" + labSecret,
+		}
 	} else if systems, err = l.buildTryton(ctx, asIs, toBe); err != nil {
 		return asIs, toBe, err
 	}
@@ -290,13 +301,18 @@ func (l *lab) build(ctx context.Context) (asIs, toBe *side, err error) {
 		return asIs, toBe, err
 	}
 	toBe.reader = toBeReader(l.catalogue, toBe.platform.URL, l.gold)
+	if polled, simulated := toBe.behind.(*simulators); simulated {
+		if err := polled.tellTo(toBe.platform.URL); err != nil {
+			return asIs, toBe, err
+		}
+	}
 	return asIs, toBe, toBe.platform.awaitCatalogue(ctx, l.gold, l.catalogue)
 }
 
 // steadyFor is how long values have to be in step before a scenario begins, and how old they may be then.
 const (
 	steadyFor = 3 * time.Second
-	inStep    = 3 * pollEvery
+	inStep    = 2*erpPoll + time.Second
 )
 
 // fresh waits until stock and prices are polled at their usual pace.
@@ -311,7 +327,7 @@ func (l *lab) fresh(ctx context.Context, s *side) error {
 		err := errors.Join(
 			s.platform.ask(ctx, http.MethodGet, "/v1/stock?sku="+url.QueryEscape(name), l.gold, nil, &stock),
 			s.platform.ask(ctx, http.MethodGet, "/v1/prices?sku="+url.QueryEscape(name), l.gold, nil, &prices))
-		if err == nil && l.o.Tryton == nil {
+		if err == nil {
 			err = errors.Join(stock.youngerThan(inStep), prices.youngerThan(inStep))
 		}
 		if err != nil {
