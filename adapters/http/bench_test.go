@@ -26,6 +26,24 @@ func (constant) Prices(_ context.Context, _ string, skus []string) (map[string]q
 	return map[string]queries.PriceView{skus[0]: {Price: money.Money{Minor: 255, Currency: "GBP"}, ChangedAt: testStart}}, nil
 }
 
+func (constant) GlanceStock(_ time.Time, _ string, skus []string, seen []queries.Seen[queries.StockView]) (time.Time, bool) {
+	for i := range skus {
+		seen[i] = queries.Seen[queries.StockView]{View: queries.StockView{Net: 5, ChangedAt: testStart}, There: true}
+	}
+	return testStart, true
+}
+
+func (constant) GlancePrices(_ time.Time, _, _ string, skus []string, seen []queries.Seen[queries.PriceView]) (time.Time, bool) {
+	for i := range skus {
+		seen[i] = queries.Seen[queries.PriceView]{View: queries.PriceView{Price: money.Money{Minor: 255, Currency: "GBP"}, ChangedAt: testStart}, There: true}
+	}
+	return testStart, true
+}
+
+func (constant) GlanceProduct(time.Time, string) (queries.Seen[queries.ProductView], bool) {
+	return queries.Seen[queries.ProductView]{View: queries.ProductView{Name: "Lamp"}, There: true}, true
+}
+
 func (constant) Watermark(context.Context, string) (time.Time, error) { return testStart, nil }
 
 func (constant) Partner(context.Context, string) (partner.State, bool, error) {
@@ -44,8 +62,10 @@ func BenchmarkReads(b *testing.B) {
 		c.Reader, c.Partners = constant{}, constant{}
 		c.Logger = slog.New(slog.DiscardHandler)
 	})
-	for _, target := range []string{"/v1/stock?sku=A", "/v1/prices?sku=A"} {
-		b.Run(strings.TrimPrefix(target, "/v1/"), func(b *testing.B) {
+	const ten = "?sku=SKU-1,SKU-2,SKU-3,SKU-4,SKU-5,SKU-6,SKU-7,SKU-8,SKU-9,SKU-10"
+	for _, target := range []string{"/v1/stock" + ten, "/v1/prices" + ten, "/v1/products/A"} {
+		name, _, _ := strings.Cut(strings.TrimPrefix(target, "/v1/"), "?")
+		b.Run(name, func(b *testing.B) {
 			request := httptest.NewRequest(http.MethodGet, target, nil)
 			request.Header.Set("Authorization", "Bearer acme")
 			b.ReportAllocs()

@@ -76,7 +76,9 @@ func TestATagStandsForWhatIsSaid(t *testing.T) {
 			}
 		}, [3]bool{}},
 		{"units are sold", func() { e.do(stock.Report{SKU: "A", OnHand: 4, SourceVersion: 2, At: e.clock()}) }, [3]bool{true, false, false}},
-		{"another price", func() { e.do(price.Report{List: "retail", SKU: "B", Amount: "11.00", Currency: "GBP", SourceVersion: 9, At: e.clock()}) }, [3]bool{false, true, false}},
+		{"another price", func() {
+			e.do(price.Report{List: "retail", SKU: "B", Amount: "11.00", Currency: "GBP", SourceVersion: 9, At: e.clock()})
+		}, [3]bool{false, true, false}},
 		{"another name", func() {
 			e.do(product.Report{SKU: "A", Name: "Another", SourceVersion: 9, At: e.clock()})
 		}, [3]bool{false, false, true}},

@@ -352,3 +352,24 @@ func TestWhatChangesWhileItIsReadIsNotKept(t *testing.T) {
 	wait.Wait()
 	s.atHand("A", 501)
 }
+
+func TestASlotThatMovesTakesWhatWasAtHandWithIt(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartCluster(t, 3)
+	s := newShop(t, redis.Config{Addrs: []string{servers[0].Addr}})
+	const skus = 100
+	write := func(net int64) {
+		entries := []projections.Entry{s.synced(net, changed)}
+		for i := range skus {
+			entries = append(entries, stockEntry(strconv.Itoa(i), net, net))
+		}
+		apply(t, s.model, entries...)
+	}
+	for round := range int64(3) {
+		write(round + 1)
+		for i := range skus {
+			s.atHand(strconv.Itoa(i), round+1)
+		}
+		moveSlots(t, servers[round], servers[(round+1)%3])
+	}
+}
