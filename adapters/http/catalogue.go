@@ -26,7 +26,10 @@ const (
 	maxSKUsInBody  = 1000
 )
 
-const batchDescription = "Costs 1 of the quota of reads for each 100 SKUs or part of them; a GET costs 1."
+const (
+	batchDescription = "Costs 1 of the quota of reads for each 100 SKUs or part of them; a GET costs 1. " + keptDescription
+	keptDescription  = "In promo mode an answer may be given again for some seconds, 2 by default, to the same partner: Age tells how old it is; asOf and stale are true all the same."
+)
 
 // skusBody asks for many SKUs.
 type skusBody struct {
@@ -73,11 +76,11 @@ var skuParameter = queryParameter("sku", "Up to 100 SKUs, as repeated parameters
 	&huma.Schema{Type: huma.TypeArray, Items: bounded(huma.Schema{Type: huma.TypeString, Pattern: plainPattern}, "", 0, maxAskedSKU)})
 
 func (a *API) stockEndpoints() []*endpoint {
-	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[stockBody]()}}
+	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[stockBody](), headers: []string{ageHeader}}}
 	return []*endpoint{
 		{
-			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs", description: conditionalDescription + weakDescription,
-			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader),
+			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs", description: conditionalDescription + weakDescription + " " + keptDescription,
+			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader, ageHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
 			handle:   func(c *call) error { return c.withQuerySKUs(c.keptStock) },
 		},
@@ -91,11 +94,11 @@ func (a *API) stockEndpoints() []*endpoint {
 }
 
 func (a *API) priceEndpoints() []*endpoint {
-	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[pricesBody]()}}
+	good := []answer{{status: 200, description: "The known SKUs in the order asked", body: reflect.TypeFor[pricesBody](), headers: []string{ageHeader}}}
 	return []*endpoint{
 		{
-			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs", description: conditionalDescription + weakDescription,
-			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader),
+			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs", description: conditionalDescription + weakDescription + " " + keptDescription,
+			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader, ageHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
 			handle:   func(c *call) error { return c.withQuerySKUs(c.keptPrices) },
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"andes/commands/partner"
+	"andes/promo"
 )
 
 // The microcache keeps answers about stock and prices for a moment while promo mode is on.
@@ -126,7 +127,7 @@ func (c *call) microcached(kind string, skus []string, answer func(skus []string
 	}
 	m := c.api.micro
 	asked := question{
-		key: microKey(kind, c.principal, channel.Policy.PriceList, state.ID+" "+state.Degraded.String(), skus), life: life, stale: time.Duration(state.Degraded.Stale),
+		key: microKey(kind, c.principal, channel.Policy.PriceList, state, skus), life: life, stale: time.Duration(state.Degraded.Stale),
 	}
 	asked.threshold = c.api.Thresholds.Stock
 	if kind == microPrices {
@@ -189,8 +190,12 @@ type question struct {
 
 // microKey names a question by all on which its answer depends. Each part has its length before it, so that no two
 // questions have the same key.
-func microKey(kind string, caller Principal, priceList, promo string, skus []string) string {
-	key := make([]byte, 0, 128+16*len(skus))
+func microKey(kind string, caller Principal, priceList string, state promo.State, skus []string) string {
+	length := 128
+	for _, sku := range skus {
+		length += len(sku) + 4
+	}
+	key := make([]byte, 0, length)
 	part := func(text string) {
 		key = strconv.AppendInt(key, int64(len(text)), 10)
 		key = append(key, ':')
@@ -200,15 +205,23 @@ func microKey(kind string, caller Principal, priceList, promo string, skus []str
 	part(caller.Partner)
 	part(caller.Subject)
 	part(priceList)
-	part(promo)
-	seen := make(map[string]struct{}, len(skus))
-	for _, sku := range skus {
-		if _, twice := seen[sku]; !twice { // repeated ones are answered once
-			seen[sku] = struct{}{}
+	part(state.ID)
+	key = strconv.AppendInt(key, state.Degraded.Cap, 10) // the other degradations change no answer
+	key = append(key, ';')
+	for i, sku := range skus {
+		if !repeated(skus, i) {
 			part(sku)
 		}
 	}
 	return string(key)
+}
+
+// fewSKUs are compared one by one; of more, repeated ones are left in: they make another question of the same one.
+const fewSKUs = maxSKUsInQuery
+
+// repeated tells whether the SKU was there before: it is answered once.
+func repeated(skus []string, i int) bool {
+	return len(skus) <= fewSKUs && slices.Contains(skus[:i], skus[i])
 }
 
 // nextDiscount is when the next discount begins or ends; zero: none will.

@@ -2,9 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -350,6 +353,23 @@ func TestAClockThatIsSetBackKeepsNothingLonger(t *testing.T) {
 	}
 }
 
+func TestTheDocumentTellsThatAnswersMayBeKept(t *testing.T) {
+	var document struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct{ Headers map[string]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(newEdge(t).ask(http.MethodGet, "/openapi.json", "").body), &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range [][3]string{{"/v1/stock", "get", "200"}, {"/v1/prices", "get", "304"}, {"/v1/stock/query", "post", "200"}} {
+		headers := document.Paths[answer[0]][answer[1]].Responses[answer[2]].Headers
+		if _, told := headers[ageHeader]; !told {
+			t.Errorf("%v: %v", answer, headers)
+		}
+	}
+}
+
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	e, _, _ := inPromo(t)
 	m := e.micro
@@ -384,5 +404,18 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	e.ForgetAnswers()
 	if len(m.answers) != 0 || m.bytes != 0 || m.byAge.Len() != 0 {
 		t.Errorf("%d bytes are left", m.bytes)
+	}
+}
+
+func BenchmarkKeptReads(b *testing.B) {
+	e := newEdge(&testing.T{}, func(c *Config) {
+		c.Reader, c.Partners, c.Logger = constant{}, constant{}, slog.New(slog.DiscardHandler)
+		c.Promo = func() promo.State { return promo.State{ID: "p", Microcache: promo.Span(2 * time.Second)} }
+	})
+	request := httptest.NewRequest(http.MethodGet, "/v1/stock?sku=SKU-1,SKU-2,SKU-3,SKU-4,SKU-5,SKU-6,SKU-7,SKU-8,SKU-9,SKU-10", nil)
+	request.Header.Set("Authorization", "Bearer acme")
+	b.ReportAllocs()
+	for b.Loop() {
+		e.ServeHTTP(&nowhere{header: http.Header{}}, request)
 	}
 }

@@ -51,14 +51,39 @@ func (s *promoShelf) Prepare(ctx context.Context, skus []string) (promo.Look, er
 			return look, err
 		}
 	}
-	if look.Lacked > 0 {
-		all := 0
-		if lacking, err = s.lacking(ctx, skus, lists, &all); err != nil {
-			return look, err
-		}
-		look.Missing = len(lacking)
+	if look.Missing, err = s.settled(ctx, skus, lists, look.Lacked); err != nil {
+		return look, err
 	}
 	return look, s.judge(ctx, skus, lists, &look)
+}
+
+// What was put back is seen as soon as Redis has told this process that it is new.
+const (
+	putBackSeen   = 2 * time.Second // at the latest
+	putBackGlance = 20 * time.Millisecond
+)
+
+// settled gives how many entries are missing yet, after some were put back.
+func (s *promoShelf) settled(ctx context.Context, skus []string, lists []priceList, missing int) (int, error) {
+	seen := time.NewTimer(putBackSeen)
+	defer seen.Stop()
+	glance := time.NewTicker(putBackGlance)
+	defer glance.Stop()
+	for missing > 0 {
+		asked := 0
+		lacking, err := s.lacking(ctx, skus, lists, &asked)
+		if missing = len(lacking); err != nil || missing == 0 {
+			return missing, err
+		}
+		select {
+		case <-ctx.Done():
+			return missing, ctx.Err()
+		case <-seen.C:
+			return missing, nil
+		case <-glance.C:
+		}
+	}
+	return missing, nil
 }
 
 // priceList is one that a partner has, with the currency in which it buys.
