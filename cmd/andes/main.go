@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 )
 
 // cli is the command line.
@@ -39,6 +40,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	uuid.EnableRandPool() // every answer has an id
 	os.Exit(run())
 }
 

@@ -108,7 +108,7 @@ func (p *platform) openStore(ctx context.Context) error {
 
 func (p *platform) openServices(ctx context.Context) error {
 	client, err := eventually(ctx, p.settings.StartWait, "Redis", func(ctx context.Context) (*redis.Client, error) {
-		return redis.Open(ctx, redis.Config{Addrs: list(p.settings.RedisAddrs), Prefix: p.settings.RedisPrefix})
+		return redis.Open(ctx, redis.Config{Addrs: list(p.settings.RedisAddrs), Prefix: p.settings.RedisPrefix, NearBytes: p.settings.RedisNear << 20})
 	})
 	if err != nil {
 		return err

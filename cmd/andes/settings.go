@@ -14,6 +14,7 @@ import (
 	"github.com/knadh/koanf/providers/structs"
 	"github.com/knadh/koanf/v2"
 
+	"andes/adapters/redis"
 	"andes/quota"
 )
 
@@ -29,6 +30,7 @@ type settings struct {
 
 	RedisAddrs  string `koanf:"redis_addrs"` // comma-separated
 	RedisPrefix string `koanf:"redis_prefix"`
+	RedisNear   int    `koanf:"redis_near"` // MiB of memory for what a process keeps at hand of Redis
 
 	KafkaBrokers     string `koanf:"kafka_brokers"` // comma-separated
 	KafkaPrefix      string `koanf:"kafka_prefix"`
@@ -112,7 +114,7 @@ func defaultSettings() settings {
 	return settings{
 		Env: production, LogLevel: "info", HTTPAddr: "127.0.0.1:8080",
 		PostgresSchema: "andes", PostgresConns: 16,
-		RedisPrefix: "andes:",
+		RedisPrefix: "andes:", RedisNear: redis.DefaultConfig.NearBytes >> 20,
 		KafkaPrefix: "andes.", KafkaPartitions: 6, KafkaReplication: 1, KafkaMinISR: 1,
 		OIDCAudience: "andes", OIDCAlg: "RS256",
 		TrytonPriceList: "retail", TrytonCompare: 10 * time.Minute,
@@ -130,6 +132,9 @@ func defaultSettings() settings {
 }
 
 const envPrefix = "ANDES_"
+
+// maxNear bounds the setting.
+const maxNear = 64 << 10
 
 // loadSettings takes the defaults, then the file, then the environment.
 func loadSettings(path string) (*settings, error) {
@@ -168,6 +173,7 @@ func (s *settings) check() error {
 		}
 	}
 	complain(s.Env != production && s.Env != development, "env", "is neither production nor development")
+	complain(s.RedisNear < 1 || s.RedisNear > maxNear, "redis_near", fmt.Sprintf("is not 1 to %d MiB", maxNear))
 	complain(s.KafkaPartitions < 1, "kafka_partitions", "must be at least 1")
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
 	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")

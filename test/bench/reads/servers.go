@@ -107,6 +107,7 @@ func (p *platform) serveBare(ctx context.Context, body []byte) (*server, error) 
 	}
 	command := exec.CommandContext(ctx, executable, "-bare", address)
 	command.Stdin = strings.NewReader(string(body))
+	command.Env = append(os.Environ(), "GOGC=400") // as andes has it
 	return startServer(ctx, command, address)
 }
 
