@@ -108,6 +108,9 @@ func (s *Service) plan(ctx context.Context, consumer Consumer, job Job, of scope
 			return nil, err
 		}
 		if p.ordered {
+			if err := p.reclaim(ctx, b, items); err != nil {
+				return nil, err
+			}
 			p.line(items)
 		}
 		p.choose(items)
@@ -159,7 +162,7 @@ func (p *planner) window(ctx context.Context, w swept) ([]item, error) {
 	for _, l := range w.letters {
 		settlement, settled := w.settlements[l.Offset]
 		if settled && !settlement.Free {
-			p.settled(l, settlement)
+			p.settled(l, settlement, partners)
 			continue
 		}
 		if one, relevant := p.consider(l, partners); relevant {
@@ -172,9 +175,13 @@ func (p *planner) window(ctx context.Context, w swept) ([]item, error) {
 	return items, nil
 }
 
-// settled notes what a settlement means for the letters behind it.
-func (p *planner) settled(l *Letter, settlement Settlement) {
+// settled notes what a settlement means for the letters behind it, and that another run is at one which this run
+// should send.
+func (p *planner) settled(l *Letter, settlement Settlement, partners map[Ref]string) {
 	line := maphash.String(p.seed, l.line())
+	if !settlement.Done && p.first && p.selects(l, partners) {
+		p.left.add(WhyBusy, l.Ref)
+	}
 	switch {
 	case !settlement.Done && l.Foreign == "":
 		p.blocked[line] = true // it is being sent; what is behind it is the affair of who does that
@@ -190,7 +197,7 @@ func (p *planner) consider(l *Letter, partners map[Ref]string) (item, bool) {
 	if l.Run == p.run {
 		p.back++
 	}
-	one.wanted = !p.follow && p.job.Filter.matches(l) && (p.job.Filter.Partner == "" || partners[l.Ref] == p.job.Filter.Partner)
+	one.wanted = !p.follow && p.selects(l, partners)
 	if p.job.Action == Discarded {
 		if p.consumer.Ordered && one.isBehind && !one.wanted {
 			p.waiting[one.line]++

@@ -88,8 +88,10 @@ type Ledger interface {
 	LastSettled(ctx context.Context, consumer string, partition int32) (int64, error)
 	// Claim marks letters that nobody has settled or claimed, and gives those that it got.
 	Claim(ctx context.Context, claim Claim, offsets []int64) ([]int64, error)
-	// Finish makes claims final and writes the audit log, at once.
-	Finish(ctx context.Context, claim Claim, offsets []int64, entry AuditEntry) error
+	// Finish makes claims final and writes the audit log, at once. A nil entry is none.
+	Finish(ctx context.Context, claim Claim, offsets []int64, entry *AuditEntry) error
+	// Note writes the audit log.
+	Note(ctx context.Context, entry AuditEntry) error
 	// Release gives claims back that led to nothing.
 	Release(ctx context.Context, claim Claim, offsets []int64) error
 	// Forget drops settlements of letters that retention has deleted.
@@ -136,7 +138,7 @@ type AuditEntry struct {
 	Action  string    `json:"action" example:"dlq.replay"`
 	Subject string    `json:"subject" example:"oms" doc:"The consumer"`
 	Run     string    `json:"run,omitempty"`
-	Count   int64     `json:"count" doc:"Letters"`
+	Count   int64     `json:"count" doc:"Letters. A run that is longer than a moment tells first how many it selected and, as an action that ends in .end, how many it sent"`
 	Reason  string    `json:"reason,omitempty"`
 	Detail  string    `json:"detail,omitempty" doc:"What was selected"`
 }

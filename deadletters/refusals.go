@@ -33,6 +33,7 @@ const (
 	WhyUnrestorable Why = "unrestorable" // what was redacted is not in the event store
 	WhyBusy         Why = "busy"         // another run has it
 	WhyGone         Why = "gone"         // retention took it away meanwhile
+	WhySettled      Why = "settled"      // it is done with
 )
 
 // explain tells an operator what to do about it.
@@ -44,11 +45,12 @@ var explain = map[Why]string{
 	WhyUnrestorable: "its redacted fields are not in the event store, so it would be processed without them: discard it, or mend it with `edit`",
 	WhyBusy:         "another run is working on it; a claim of a run that died is free again after a minute",
 	WhyGone:         "retention has deleted it meanwhile",
+	WhySettled:      "it was sent back or discarded before: `show` tells by whom and when",
 }
 
 // Left is how many letters are left for a reason.
 type Left struct {
-	Why     Why    `json:"why" enum:"foreign,returned,held,undecodable,unrestorable,busy,gone"`
+	Why     Why    `json:"why" enum:"foreign,returned,held,undecodable,unrestorable,busy,gone,settled"`
 	Count   int64  `json:"count"`
 	Example Ref    `json:"example" doc:"The first one"`
 	Detail  string `json:"detail" doc:"What to do about it"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +60,8 @@ type runState struct {
 	Following bool      `json:"following,omitzero"`
 	Since     time.Time `json:"since,omitzero"` // of waiting for the consumer
 	Round     int       `json:"round,omitzero"`
+	Audited   int64     `json:"audited,omitzero"` // letters, as the audit log was told when the run sent its first ones
+	Open      bool      `json:"open,omitzero"`    // and that there would be more
 	Note      string    `json:"note,omitempty"`
 }
 
@@ -110,32 +111,18 @@ func (s *Service) Advance(ctx context.Context, job Job) (Progress, error) {
 			return state.progress(false), err
 		}
 		if !consumer.Ordered || job.Action == Discarded || state.Sent == 0 {
-			return state.progress(true), nil
+			return step.end(ctx)
 		}
 		state.Following, state.Since = true, s.Now()
 	}
 	done, err := step.follow(ctx)
-	if !done && err == nil {
+	if done && err == nil {
+		return step.end(ctx)
+	}
+	if err == nil {
 		s.plans.keep(state.Run, step.plan)
 	}
-	return state.progress(done && err == nil), err
-}
-
-// namedAreThere refuses what names a letter that is not there, or is not there any more.
-func namedAreThere(letters []Ref, bounds []Bounds) error {
-	for _, ref := range letters {
-		within := func(b Bounds) bool {
-			return b.Partition == ref.Partition && b.First <= ref.Offset && ref.Offset < b.End
-		}
-		if !slices.ContainsFunc(bounds, within) {
-			return refuseUnknown(ref)
-		}
-	}
-	return nil
-}
-
-func refuseUnknown(ref Ref) error {
-	return eventstore.Refuse(CodeLetterUnknown, "there is no letter %s: it was never there, or retention has deleted it", ref)
+	return state.progress(false), err
 }
 
 func (j *Job) check(consumer Consumer) error {

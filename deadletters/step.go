@@ -39,6 +39,9 @@ func (s *step) send(ctx context.Context) (finished bool, err error) {
 			if s.plan.orphans > 0 {
 				s.state.Note = fmt.Sprintf("of those that were parked behind them, %d are now the first of their keys: replay them", s.plan.orphans)
 			}
+			if err := s.namedAreOpen(ctx); err != nil {
+				return false, err
+			}
 		}
 		if s.state.Partial = s.plan.cut; s.plan.cut && len(s.plan.entries) == 0 {
 			return false, eventstore.Refuse(CodeFilterInvalid, "among the first letters of %s, as many as one run looks at, none can be sent: settle or discard those first", s.job.Consumer)
@@ -281,11 +284,7 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 	if len(returns) == 0 {
 		return failed
 	}
-	entry := AuditEntry{
-		At: s.Now(), Actor: s.job.Actor, Action: auditActions[s.job.Action], Subject: s.job.Consumer, Run: s.state.Run,
-		Count: int64(len(returns)), Reason: s.job.Reason, Detail: s.job.detail(),
-	}
-	if err := s.Ledger.Finish(ctx, s.mark(returns), offsets(returns), entry); err != nil {
+	if err := s.Ledger.Finish(ctx, s.mark(returns), offsets(returns), s.opening(len(returns))); err != nil {
 		return errors.Join(failed, fmt.Errorf("%d letters were sent to %s but not settled; that is made good by the next run, in a minute: %w", len(returns), s.job.Consumer, err))
 	}
 	s.state.Sent += int64(len(returns))
@@ -296,9 +295,6 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 	}
 	return failed
 }
-
-// auditActions name the actions in the audit log.
-var auditActions = map[string]string{Replayed: "dlq.replay", Discarded: "dlq.discard", Edited: "dlq.edit"}
 
 func offsets(returns []Return) []int64 {
 	list := make([]int64, len(returns))

@@ -12,6 +12,7 @@ import (
 var (
 	dlqClaim            = statement("dlq_claim")
 	dlqFinish           = statement("dlq_finish")
+	dlqFinishAudited    = statement("dlq_finish_audited")
 	dlqRelease          = statement("dlq_release")
 	dlqSettlements      = statement("dlq_settlements")
 	dlqSettled          = statement("dlq_settled")
@@ -105,9 +106,19 @@ func (s Settlements) Claim(ctx context.Context, claim deadletters.Claim, offsets
 }
 
 // Finish implements deadletters.Ledger.
-func (s Settlements) Finish(ctx context.Context, claim deadletters.Claim, offsets []int64, entry deadletters.AuditEntry) error {
-	_, err := s.DB.pool.Exec(ctx, dlqFinish, claim.Consumer, claim.Run, claim.Partition, offsets,
+func (s Settlements) Finish(ctx context.Context, claim deadletters.Claim, offsets []int64, entry *deadletters.AuditEntry) error {
+	if entry == nil {
+		_, err := s.DB.pool.Exec(ctx, dlqFinish, claim.Consumer, claim.Run, claim.Partition, offsets)
+		return unavailable(err)
+	}
+	_, err := s.DB.pool.Exec(ctx, dlqFinishAudited, claim.Consumer, claim.Run, claim.Partition, offsets,
 		entry.At, entry.Actor, entry.Action, entry.Count, entry.Reason, entry.Detail)
+	return unavailable(err)
+}
+
+// Note implements deadletters.Ledger.
+func (s Settlements) Note(ctx context.Context, entry deadletters.AuditEntry) error {
+	_, err := s.DB.pool.Exec(ctx, auditInsert, entry.At, entry.Actor, entry.Action, entry.Subject, entry.Run, entry.Count, entry.Reason, entry.Detail)
 	return unavailable(err)
 }
 

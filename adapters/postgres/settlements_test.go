@@ -21,8 +21,8 @@ func claimOf(run string) deadletters.Claim {
 	return deadletters.Claim{Consumer: "oms", Partition: 2, Run: run, Action: deadletters.Replayed, Actor: "ada", Reason: "r"}
 }
 
-func entryOf(count int) deadletters.AuditEntry {
-	return deadletters.AuditEntry{At: time.Now(), Actor: "ada", Action: "dlq.replay", Subject: "oms", Count: int64(count), Reason: "r", Detail: "{}"}
+func entryOf(count int) *deadletters.AuditEntry {
+	return &deadletters.AuditEntry{At: time.Now(), Actor: "ada", Action: "dlq.replay", Subject: "oms", Count: int64(count), Reason: "r", Detail: "{}"}
 }
 
 func TestALetterIsClaimedOnce(t *testing.T) {

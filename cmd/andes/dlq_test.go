@@ -29,7 +29,7 @@ func (s *stepping) Advance(ctx context.Context, job deadletters.Job) (deadletter
 	if s.after != nil {
 		s.after(n)
 	}
-	p := deadletters.Progress{Run: "r", Phase: deadletters.Sending, Planned: int64(s.steps), Sent: int64(n), Left: s.left}
+	p := deadletters.Progress{Run: "r", Phase: deadletters.Sending, Planned: int64(s.steps), Sent: int64(min(n, s.steps)), Left: s.left}
 	if n < s.steps {
 		p.Cursor = "after " + strings.Repeat("i", n)
 	}
@@ -69,6 +69,7 @@ func TestARunThatLeavesLettersFails(t *testing.T) {
 	ref := deadletters.Ref{Consumer: "oms", Partition: 1, Offset: 2}
 	for why, fails := range map[deadletters.Why]bool{
 		deadletters.WhyHeld: true, deadletters.WhyReturned: true, deadletters.WhyForeign: true, deadletters.WhyGone: true, deadletters.WhyBusy: false,
+		deadletters.WhySettled: false,
 	} {
 		at := &stepping{steps: 1, left: []deadletters.Left{{Why: why, Count: 3, Example: ref, Detail: "do this"}}}
 		err := (&desk{DeadLetters: at}).run(t.Context(), deadletters.Job{}, "table", "replayed")
@@ -78,6 +79,10 @@ func TestARunThatLeavesLettersFails(t *testing.T) {
 		if fails && (!strings.Contains(err.Error(), ref.String()) || !strings.Contains(err.Error(), "do this")) {
 			t.Errorf("%s: %v", why, err)
 		}
+	}
+	at := &stepping{left: []deadletters.Left{{Why: deadletters.WhyBusy, Count: 3, Example: ref, Detail: "do this"}}}
+	if err := (&desk{DeadLetters: at}).run(t.Context(), deadletters.Job{}, "table", "replayed"); err == nil {
+		t.Error("a run that sends nothing because another one has all looks like success")
 	}
 }
 

@@ -178,7 +178,8 @@ func verdictOf(ctx context.Context, progress deadletters.Progress) error {
 	}
 	var left []string
 	for _, l := range progress.Left {
-		if l.Why != deadletters.WhyBusy {
+		another := l.Why == deadletters.WhyBusy || l.Why == deadletters.WhySettled // it is somebody's, or was
+		if !another || progress.Sent == 0 {
 			left = append(left, fmt.Sprintf("%d %s (%s, for example): %s", l.Count, l.Why, l.Example, l.Detail))
 		}
 	}

@@ -27,6 +27,7 @@ var badTrials = []trial{
 	{"a letter that can't be read or restored stays", staysWhatCantBeSent},
 	{"a DLQ that retention emptied is told", retentionEmpties},
 	{"settlements of a DLQ that was made anew do not count", madeAnew},
+	{"letters that are named and done with are told", settledIsTold},
 	{"KAFKA-10 of bad and fixable letters the fixable ones are done once, and the bad ones come back a bounded number of times", badAndFixable},
 }
 
@@ -45,6 +46,26 @@ func unknownIsTold(t *testing.T, w *world) {
 	}
 	_, err = w.run(w.desk, deadletters.Job{Action: deadletters.Replayed, All: true, Cursor: "eyJydW4iOiIifQ"})
 	refusedWith(t, err, deadletters.CodeCursorInvalid)
+}
+
+func settledIsTold(t *testing.T, w *world) {
+	w.consume()
+	events := w.stored("a", 2)
+	refs := w.park(letter{record: events[0]})
+	named := deadletters.Filter{Letters: refs}
+	w.mustRun(replay(named))
+	for _, job := range []deadletters.Job{replay(named), {Action: deadletters.Discarded, Filter: named, Reason: "r"}} {
+		_, err := w.run(w.desk, job)
+		refusedWith(t, err, deadletters.CodeLetterSettled, refs[0].String(), deadletters.Replayed, w.actor)
+	}
+	unknown := deadletters.Ref{Consumer: consumer, Partition: refs[0].Partition, Offset: 99}
+	_, err := w.run(w.desk, replay(deadletters.Filter{Letters: []deadletters.Ref{unknown}}))
+	refusedWith(t, err, deadletters.CodeLetterUnknown, unknown.String())
+	both := append(refs, w.park(letter{record: events[1]})...)
+	progress := w.mustRun(replay(deadletters.Filter{Letters: both}))
+	if progress.Sent != 1 || len(progress.Left) != 1 || progress.Left[0].Why != deadletters.WhySettled || progress.Left[0].Example != refs[0] {
+		t.Errorf("%+v", progress)
+	}
 }
 
 func runsAreAdmitted(t *testing.T, w *world) {

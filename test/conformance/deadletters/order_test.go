@@ -17,6 +17,8 @@ import (
 var orderTrials = []trial{
 	{"what is parked behind a letter follows it in order", behindFollows},
 	{"a letter behind one that stays is refused", heldIsRefused},
+	{"a run that is begun again takes what is behind letters that were sent before", takesStranded},
+	{"a run takes nothing that is behind letters that it is not about", leavesStranded},
 	{"a head that came back goes before those behind it", headGoesFirst},
 	{"a running consumer learns that a letter was let go", learnsOfDiscard},
 	{"order holds while keys fail, live events come and two operators replay", orderHoldsInTheStorm},
@@ -48,6 +50,72 @@ func heldIsRefused(t *testing.T, w *world) {
 	progress := w.mustRun(replay(deadletters.Filter{Letters: refs[1:]}))
 	if progress.Sent != 0 || len(progress.Left) != 1 || progress.Left[0].Why != deadletters.WhyHeld || progress.Left[0].Example != refs[1] {
 		t.Errorf("%+v", progress)
+	}
+}
+
+// interrupt begins a run slowly and leaves it when the first letter is sent.
+func (w *world) interrupt(job deadletters.Job) deadletters.Progress {
+	w.t.Helper()
+	job.Consumer, job.Actor, job.Rate = consumer, w.actor, 1
+	progress, err := w.desk.Advance(w.t.Context(), job)
+	if err != nil || progress.Cursor == "" || progress.Sent == 0 {
+		w.t.Fatalf("%+v, %v", progress, err)
+	}
+	return progress
+}
+
+// takesStranded interrupts a run that is filtered by an error when it has sent the first letter of some keys: what is behind
+// those has another error. Whoever asks again, with the same words, has it.
+func takesStranded(t *testing.T, w *world) {
+	w.consume()
+	var heads, behind []letter
+	for k := range 8 {
+		events := w.stored(fmt.Sprintf("key-%d", k), 3)
+		heads = append(heads, letter{record: events[0]})
+		for _, record := range events[1:] {
+			behind = append(behind, letter{record: record, class: deadletters.Behind, extra: map[string]string{"andes_error": "an earlier record of its key waits"}})
+		}
+	}
+	w.park(append(heads, behind...)...)
+	for name, filter := range map[string]deadletters.Filter{"error": {Error: "refused by"}, "class and partner": {Class: deadletters.Permanent, Partner: "acme"}} {
+		first := w.interrupt(replay(filter))
+		if first.Planned == first.Sent {
+			t.Fatalf("%s: %+v", name, first)
+		}
+	}
+	again := replay(deadletters.Filter{Error: "refused by"})
+	w.desk = w.newService(t, postgres.Settlements{DB: w.store.DB})
+	last := w.mustRun(again)
+	if left := w.list(deadletters.Filter{}); len(left) != 0 {
+		t.Errorf("%v are outstanding after %+v", left, last)
+	}
+	kafkatest.Eventually(t, "all handled", func() bool { return len(w.done()) == 24 })
+	for k := range 8 {
+		if got := w.versions(fmt.Sprintf("key-%d", k)); !slices.Equal(got, []int64{1, 2, 3}) {
+			t.Errorf("key %d was handled in the order %v", k, got)
+		}
+	}
+}
+
+// leavesStranded has letters behind one with another error, and behind one that was let go.
+func leavesStranded(t *testing.T, w *world) {
+	w.consume()
+	a, b := w.stored("a", 3), w.stored("b", 2)
+	other := map[string]string{"andes_error": "no such article"}
+	refs := w.park(letter{record: a[0]}, letter{record: a[1], extra: other}, letter{record: b[0]})
+	w.mustRun(replay(deadletters.Filter{Letters: refs[:1]}))
+	w.mustRun(replay(deadletters.Filter{Letters: refs[1:2]}))
+	w.mustRun(deadletters.Job{Action: deadletters.Discarded, Filter: deadletters.Filter{Letters: refs[2:]}, Reason: "r"})
+	behind := map[string]string{"andes_error": "an earlier record of its key waits"}
+	last := w.park(letter{record: a[2], class: deadletters.Behind, extra: behind}, letter{record: b[1], class: deadletters.Behind, extra: behind})
+	if progress := w.mustRun(replay(deadletters.Filter{Error: "refused by"})); progress.Sent != 0 {
+		t.Errorf("%+v", progress)
+	}
+	if progress := w.mustRun(replay(deadletters.Filter{Error: "no such article"})); progress.Sent != 1 {
+		t.Errorf("%+v", progress)
+	}
+	if left := w.list(deadletters.Filter{}); !slices.Equal(left, []string{last[1].String()}) {
+		t.Errorf("%v are outstanding", left)
 	}
 }
 

@@ -28,6 +28,7 @@ var runTrials = []trial{
 	{"an edited letter keeps its id", edits},
 	{"a rehearsal tells what a replay would do and does nothing", rehearses},
 	{"everything that is done is in the audit log", audits},
+	{"a long run is in the audit log when it begins and when it ends", auditsOnce},
 }
 
 func replaysWhole(t *testing.T, w *world) {
@@ -150,7 +151,7 @@ type dying struct{ deadletters.Ledger }
 
 var errKilled = errors.New("killed")
 
-func (dying) Finish(context.Context, deadletters.Claim, []int64, deadletters.AuditEntry) error {
+func (dying) Finish(context.Context, deadletters.Claim, []int64, *deadletters.AuditEntry) error {
 	return errKilled
 }
 
@@ -323,6 +324,18 @@ func rehearses(t *testing.T, w *world) {
 	}
 }
 
+func auditsOnce(t *testing.T, w *world) {
+	w.consume()
+	w.parkMany(10, 1)
+	job := replay(deadletters.Filter{})
+	job.Rate = 20
+	progress := w.mustRun(job)
+	entries, err := w.desk.Audit(t.Context(), deadletters.AuditQuery{Run: progress.Run})
+	if err != nil || len(entries) != 2 || entries[1].Action != "dlq.replay" || entries[1].Count != 10 || entries[0].Action != "dlq.replay.end" || entries[0].Count != 10 {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
 func audits(t *testing.T, w *world) {
 	w.consume()
 	w.parkMany(3, 1)
@@ -334,7 +347,7 @@ func audits(t *testing.T, w *world) {
 	}
 	count := map[string]int64{}
 	for _, entry := range entries {
-		count[entry.Run] += entry.Count
+		count[entry.Run] = entry.Count // the letters that a run selected are those that it sent
 		if entry.Actor != w.actor || entry.Subject != consumer || entry.At.IsZero() || entry.Detail == "" {
 			t.Errorf("%+v", entry)
 		}
