@@ -3,7 +3,9 @@
 //
 //	state feed ──► ReadModel.Project ──► one guarded script per batch ──► Redis
 //	rebuild ─────► ReadModel.ApplyTo ──► SET NX, the script for the rest ─┤
-//	queries ─────► Reader ─────────────► MGET, decode                 ◄──┘
+//	queries ─────► Reader ──► at hand? ──no──► MGET, decode           ◄──┘
+//	                             ▲                                       │
+//	                             └──── changed keys, as pushed ◄─────────┘
 //
 // # Keys
 //
@@ -20,6 +22,11 @@
 // "<position> <compact value>", or the position alone for what is known not to be there. The script
 // overwrites a key only by a higher position, so replays, rebalances and two writers at once are
 // harmless. What is not there keeps its position as well: an older record can't revive it.
+//
+// # At hand
+//
+// What was read is kept in the process, decoded, until Redis says that it changed: see near.go. Reads go by a driver's
+// client of their own, with one connection to each node, whose reads Redis tracks; writes and quotas go by another.
 //
 // # Failures
 //

@@ -130,6 +130,24 @@ func TestAnswersStayRightWhateverHappensToRedis(t *testing.T) {
 			},
 			func(r *retailer) { r.server.Must("SCRIPT", "KILL") },
 		},
+		"connected and silent for a while": {
+			func(r *retailer) { r.server.Must("CLIENT", "PAUSE", "3000", "ALL") }, func(*retailer) {},
+		},
+		"killing connections": {
+			func(r *retailer) {
+				for range 20 {
+					r.server.Must("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				}
+			},
+			func(*retailer) {},
+		},
+		"evicting what it has no room for": {
+			func(r *retailer) {
+				r.server.Must("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+				r.server.Must("CONFIG", "SET", "maxmemory", "1")
+			},
+			func(r *retailer) { r.server.Must("CONFIG", "SET", "maxmemory", "0") },
+		},
 		"read-only": {
 			func(r *retailer) { r.server.Must("REPLICAOF", "127.0.0.1", "1") }, func(r *retailer) { r.server.Must("REPLICAOF", "NO", "ONE") },
 		},
