@@ -141,14 +141,44 @@ func (cfg Config) feed(name, path string, read reading, gone func(context.Contex
 			return cfg.fetch(ctx, path, since, func(record json.RawMessage) polling.Change { return read(record, compared) })
 		}
 	}
-	changes := polling.Changes{Fetch: fetch(false), Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now}
-	if cfg.States == nil {
-		return changes
+	picking := polling.Picking{
+		Source: polling.Changes{Fetch: fetch(false), Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now},
+		From: func(ctx context.Context, ids []string) ([]polling.Item, error) {
+			return cfg.pick(ctx, path, ids, read)
+		},
 	}
-	return polling.Comparing{Changes: changes, Round: &polling.Round{
-		Every: cfg.CompareEvery, Now: cfg.Now, Page: polling.Everything(fetch(true)), Gone: gone,
-		Counted: func(came, has int) { cfg.Metrics.Counted(name, came, has) },
-	}}
+	if cfg.States != nil {
+		picking.Source = polling.Comparing{Changes: picking.Source, Round: &polling.Round{
+			Every: cfg.CompareEvery, Now: cfg.Now, Page: polling.Everything(fetch(true)), Gone: gone,
+			Counted: func(came, has int) { cfg.Metrics.Counted(name, came, has) },
+		}}
+	}
+	return picking
+}
+
+// pick reads records one by one: GET /products/{sku}, GET /prices/{list}/{sku}.
+func (cfg Config) pick(ctx context.Context, path string, ids []string, read reading) ([]polling.Item, error) {
+	var items []polling.Item
+	for _, id := range ids {
+		target := cfg.URL + path
+		if list, sku := price.ParseKey(id); sku != "" {
+			target += "/" + url.PathEscape(list)
+			id = sku
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target+"/"+url.PathEscape(id), nil)
+		if err != nil {
+			return nil, fmt.Errorf("read one of %s: %w", path, err)
+		}
+		var record json.RawMessage
+		status, err := cfg.Caller.Call(request, &record)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read one of %s: %w", path, err)
+		case status == http.StatusOK:
+			items = append(items, read(record, false).Item)
+		}
+	}
+	return items, nil
 }
 
 func (cfg Config) poller(feed string, from polling.Source) (*polling.Poller, error) {

@@ -57,11 +57,28 @@ func (w *Warehouse) changes(fetch func(context.Context, polling.Since) (polling.
 
 // Stock is the feed of levels: what is in the warehouses, picked goods included, until it leaves them.
 func (w *Warehouse) Stock() polling.Source {
-	return polling.Comparing{
+	return polling.Picking{From: w.pick, Source: polling.Comparing{
 		Present: true,
 		Changes: w.changes(w.moved),
 		Round:   &polling.Round{Every: orDefault(w.CompareEvery, DefaultCompareEvery), Now: w.now, Page: byID(w.all), Gone: asked(w.gone)},
+	}}
+}
+
+// pick reads what is on hand of a few SKUs.
+func (w *Warehouse) pick(ctx context.Context, skus []string) ([]polling.Item, error) {
+	company, err := w.Client.companyOf(ctx)
+	if err != nil {
+		return nil, err
 	}
+	levels, err := w.levels(ctx, company, skus)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]polling.Item, 0, len(levels))
+	for _, level := range levels {
+		items = append(items, level.item(w.now()))
+	}
+	return items, nil
 }
 
 // moved is a page of the change feed.

@@ -21,7 +21,6 @@ package tryton
 import (
 	"context"
 	"time"
-
 )
 
 // Bounds of what is read.

@@ -84,7 +84,13 @@ type Report struct {
 }
 
 // Needs implements eventstore.Command.
-func (c Report) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
+func (c Report) Needs() []eventstore.Stream {
+	needs := []eventstore.Stream{Aggregate.Stream(c.SKU)}
+	if c.Removed {
+		needs = append(needs, stock.Aggregate.Stream(c.SKU))
+	}
+	return needs
+}
 
 // Decide implements eventstore.Command.
 func (c Report) Decide(u *eventstore.Unit) (any, error) {

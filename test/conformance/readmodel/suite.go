@@ -32,6 +32,8 @@ func Exercise(t *testing.T, open func(t *testing.T) Subject) {
 		"a price is that of the list that is asked for":     readsPrices,
 		"a product comes with its attributes":               readsProducts,
 		"what was removed is not there until it comes back": hidesRemoved,
+		"a product takes stock and prices with it":          hidesWithProduct,
+		"what was replaced by nonsense says since when":     readsDoubts,
 		"the watermark is the last complete sync":           readsWatermarks,
 		"many SKUs are answered at once":                    readsMany,
 		"keys that look alike are not mixed up":             keepsApart,
@@ -150,6 +152,39 @@ func hidesRemoved(t *testing.T, s Subject) {
 	s.run(t, describe("A", 3), setPrice("retail", "A", "2.65", "GBP", 3))
 	if products, prices := s.products(t, "A"), s.prices(t, "retail", "A"); len(products) != 1 || prices["A"].Price.Minor != 265 {
 		t.Errorf("after the return: %v %v", products, prices)
+	}
+}
+
+// touched names streams that a command of another stream changes. It changes nothing itself.
+func touched(list, sku string) []eventstore.Command {
+	return []eventstore.Command{stock.Vanish{SKU: sku, Version: -1}, price.Vanish{List: list, SKU: sku, Version: -1}}
+}
+
+func hidesWithProduct(t *testing.T, s Subject) {
+	s.run(t, describe("A", 1), setPrice("retail", "A", "2.55", "GBP", 1), stock.Report{SKU: "A", OnHand: 5, SourceVersion: 1, At: at})
+	s.run(t, append(touched("retail", "A"), product.Report{SKU: "A", SourceVersion: 2, At: at, Removed: true})...)
+	s.run(t, append(touched("retail", "A"), setPrice("retail", "A", "2.65", "GBP", 2))...)
+	if levels, prices := s.stock(t, "A"), s.prices(t, "retail", "A"); len(levels)+len(prices) != 0 {
+		t.Errorf("after the product went: %v %v", levels, prices)
+	}
+	s.run(t, append([]eventstore.Command{describe("A", 3)}, touched("retail", "A")...)...)
+	if levels, prices := s.stock(t, "A"), s.prices(t, "retail", "A"); levels["A"].Net != 5 || prices["A"].Price.Minor != 265 {
+		t.Errorf("after it came back: %v %v", levels, prices)
+	}
+}
+
+func readsDoubts(t *testing.T, s Subject) {
+	since := at.Add(time.Minute)
+	s.run(t, setPrice("retail", "A", "2.55", "GBP", 1), stock.Report{SKU: "A", OnHand: 5, SourceVersion: 1, At: at})
+	s.run(t, stock.Doubt{SKU: "A", SourceVersion: 2, Code: "RECORD_INVALID", At: since}, price.Doubt{List: "retail", SKU: "A", SourceVersion: 2, Code: "PRICE_INVALID", At: since})
+	level, amount := s.stock(t, "A")["A"], s.prices(t, "retail", "A")["A"]
+	if level.Net != 5 || !level.DoubtedAt.Equal(since) || !level.ChangedAt.Equal(at) || amount.Price.Minor != 255 || !amount.DoubtedAt.Equal(since) {
+		t.Errorf("doubted: %+v %+v", level, amount)
+	}
+	s.run(t, setPrice("retail", "A", "2.65", "GBP", 3), stock.Report{SKU: "A", OnHand: 6, SourceVersion: 3, At: since})
+	level, amount = s.stock(t, "A")["A"], s.prices(t, "retail", "A")["A"]
+	if level.Net != 6 || !level.DoubtedAt.IsZero() || amount.Price.Minor != 265 || !amount.DoubtedAt.IsZero() {
+		t.Errorf("put right: %+v %+v", level, amount)
 	}
 }
 
