@@ -61,6 +61,8 @@ func inPromo(t *testing.T, change ...func(*Config)) (*edge, *gate, *atomic.Point
 	state.Store(&promo.State{ID: "p", Microcache: promo.Span(2 * time.Second)})
 	e := newEdge(t, append([]func(*Config){func(c *Config) {
 		g.Reader = c.Reader
+		c.Limits = DefaultLimits
+		c.Limits.ReadTimeout = patience // that is what is waited for those who meet
 		c.Reader, c.Promo = g, func() promo.State { return *state.Load() }
 	}}, change...)...)
 	return e, g, state
@@ -201,19 +203,26 @@ func TestOfEqualQuestionsOneIsAsked(t *testing.T) {
 			bodies.Store(got.body, got.status)
 		})
 	}
-	for e.waiting() < callers-1 {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("they never met")
-		case <-time.After(time.Millisecond):
-		}
-	}
+	e.until("all wait for one", func() bool { return e.waiting() == callers-1 })
 	close(held)
 	all.Wait()
 	different := 0
 	bodies.Range(func(_, status any) bool { different++; return status == 200 })
 	if different != 1 || g.asked.Load() != 1 {
 		t.Errorf("%d different answers, asked %d times", different, g.asked.Load())
+	}
+}
+
+func (e *edge) until(what string, holds func() bool) {
+	e.t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for !holds() {
+		select {
+		case <-late.C:
+			e.t.Fatalf("not within %s: %s", patience, what)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
@@ -231,21 +240,15 @@ func TestWhoGivesUpHarmsNobodyWhoWaitsForItsAnswer(t *testing.T) {
 		request.Header.Set("Authorization", "Bearer acme")
 		e.send(request)
 	})
-	for g.asked.Load() < 1 {
-		<-time.After(time.Millisecond)
-	}
+	e.until("the first one asks", func() bool { return g.asked.Load() == 1 })
 	all.Go(func() {
 		if got := e.ask(http.MethodGet, askedStock, ""); got.status != 200 {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	})
-	for e.waiting() < 1 {
-		<-time.After(time.Millisecond)
-	}
+	e.until("the second one waits", func() bool { return e.waiting() == 1 })
 	leave()
-	for g.asked.Load() < 2 { // who waited asks now
-		<-time.After(time.Millisecond)
-	}
+	e.until("who waited asks", func() bool { return g.asked.Load() == 2 })
 	close(held)
 	all.Wait()
 }
@@ -294,9 +297,7 @@ func TestAnOlderAnswerIsGivenWhereThatIsSwitched(t *testing.T) {
 	var asker sync.WaitGroup
 	asked := g.asked.Load()
 	asker.Go(func() { e.ask(http.MethodGet, askedStock, "") })
-	for g.asked.Load() == asked {
-		<-time.After(time.Millisecond)
-	}
+	e.until("one asks", func() bool { return g.asked.Load() > asked })
 	if got := e.ask(http.MethodGet, askedStock, ""); got.status != 200 || got.header.Get(ageHeader) != "20" {
 		t.Errorf("%d %v", got.status, got.header)
 	}
