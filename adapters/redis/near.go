@@ -39,7 +39,8 @@ type near struct {
 }
 
 const (
-	// nearTTL is a safety net: Redis tells of every change.
+	// nearTTL is a safety net: Redis tells of every change. It also has Redis see that a key is in use: of those that
+	// are not, it evicts the longest unused first.
 	nearTTL = time.Minute
 	// nearOverhead is about what an entry costs beside its key and its value's text.
 	nearOverhead = 256
