@@ -368,3 +368,100 @@ func TestWhoeverBeginsAnewBesideAChangeOfPolicyDoesSoOnceMore(t *testing.T) {
 		})
 	}
 }
+
+// beginning is where a new copy begins.
+func (i *instance) beginning(t *testing.T) int64 {
+	t.Helper()
+	page, err := i.Page(t.Context(), i.question(Kinds{Stock: true}, 10), nil)
+	if err != nil || page.Resync != NoCursor {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	return page.Next.Position
+}
+
+func TestANewCopyBeginsBeforeWhatReadersMayStillKeep(t *testing.T) {
+	w := newWorld(1)
+	at := w.instances[0]
+	at.look()
+	w.change(stock.Aggregate.Stream("A"), false)
+	w.projectAll()
+	at.look()
+	if got := at.beginning(t); got >= w.end {
+		t.Errorf("at %d, though a reader may keep what was before the change at %d", got, w.end)
+	}
+	w.now = w.now.Add(at.config.Settled)
+	at.look()
+	if got := at.beginning(t); got != w.end {
+		t.Errorf("at %d of %d, though nobody keeps anything older", got, w.end)
+	}
+	before := w.end
+	w.change(stock.Aggregate.Stream("A"), false)
+	w.projectAll()
+	at.look()
+	if got := at.beginning(t); got != before {
+		t.Errorf("at %d, want %d: before the last change", got, before)
+	}
+}
+
+func TestANewCopyBeginsBeforeWhatTheReadModelLacks(t *testing.T) {
+	w := newWorld(1)
+	at, f := w.instances[0], &follower{kinds: Kinds{Stock: true}, limit: 10}
+	at.look()
+	_, _ = f.follow(at, at)
+	w.modelFull = true
+	for _, sku := range []string{"A", "B"} {
+		w.model[stock.Aggregate.Stream(sku)] = state{} // as it was before the first change
+	}
+	for range 10 { // more than the ring has
+		w.change(stock.Aggregate.Stream("A"), false)
+		w.change(stock.Aggregate.Stream("B"), false)
+	}
+	first := w.log[0].Position
+	for range 5 {
+		w.now = w.now.Add(at.config.Settled)
+		at.look()
+	}
+	if page, err := f.follow(at, at); err != nil || len(page.Stock) == 0 {
+		t.Errorf("who follows is told from the states: %+v, %v", page, err)
+	}
+	other := &instance{world: w, policy: w.policy}
+	other.restart()
+	for range 3 {
+		w.now = w.now.Add(other.config.Settled)
+		other.look()
+		if got := other.beginning(t); got >= first {
+			t.Fatalf("at %d, though the read model lacks the change at %d", got, first)
+		}
+	}
+	w.projectAll()
+	for range 20 {
+		w.now = w.now.Add(other.config.Settled)
+		other.look()
+	}
+	if got := other.beginning(t); got != w.end {
+		t.Errorf("at %d of %d, though the read model has all", got, w.end)
+	}
+}
+
+// A policy may also change without an event: in promo mode less is shown.
+func TestAnotherPolicyIsABeginningAndOneMoreWhenAllInstancesHaveIt(t *testing.T) {
+	w := newWorld(1)
+	at, f := w.instances[0], &follower{kinds: Kinds{Stock: true}, limit: 10}
+	at.look()
+	_, _ = f.follow(at, at)
+	at.policy.Policy.VisibleCap = 5
+	var told []Reason
+	for range 200 {
+		page, err := f.follow(at, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Resync != "" {
+			told = append(told, page.Resync)
+		}
+		w.now = w.now.Add(time.Second)
+	}
+	if !slices.Equal(told, []Reason{PolicyChanged, PolicyChanged}) {
+		t.Errorf("%v", told)
+	}
+}

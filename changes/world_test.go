@@ -46,6 +46,7 @@ type world struct {
 	instances []*instance
 	keptSince time.Time
 	modelAway bool
+	modelFull bool // takes nothing from readers
 	logAway   bool
 	coin      uint64
 }
@@ -250,7 +251,7 @@ func copied[V any](w *world, least map[string]int64, orStates bool, stream func(
 				answer.Lacking = append(answer.Lacking, sku)
 				continue
 			}
-			if kept, there = w.states[stream(sku)]; there && !w.modelAway {
+			if kept, there = w.states[stream(sku)]; there && !w.modelAway && !w.modelFull {
 				w.model[stream(sku)] = kept
 			}
 		}
