@@ -13,9 +13,10 @@ type Waiting struct {
 
 // Backlog is what waits in the database.
 type Backlog struct {
-	Events    Waiting // for the relay; burned positions count too; below zero: its checkpoint is beyond the log's end
+	Events    Waiting // for the relay; burned positions count too
 	Orders    Waiting // confirmed ones, for the OMS
 	Deadlines Waiting // that were reached, for their process managers
+	Refused   bool    // the relay's checkpoint is not of this log: ErrForeignCheckpoint
 }
 
 // backlogLimit is up to where orders and deadlines are counted.
@@ -26,7 +27,7 @@ func (db *DB) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
 	var events, orders, deadlines float64 // seconds
 	err := db.pool.QueryRow(ctx, backlog, shard, DefaultRelayConfig().Name, backlogLimit).Scan(
-		&b.Events.Count, &events, &b.Orders.Count, &orders, &b.Deadlines.Count, &deadlines)
+		&b.Events.Count, &events, &b.Orders.Count, &orders, &b.Deadlines.Count, &deadlines, &b.Refused)
 	b.Events.Oldest, b.Orders.Oldest, b.Deadlines.Oldest = waited(events), waited(orders), waited(deadlines)
 	return b, unavailable(err)
 }
@@ -39,7 +40,7 @@ func waited(seconds float64) time.Duration {
 
 var published = statement("published")
 
-// Published is the position up to which the relay has published everything.
+// Published is the position up to which the relay has published everything; 0 while its checkpoint is refused.
 func (db *DB) Published(ctx context.Context) (position int64, err error) {
 	err = db.pool.QueryRow(ctx, published, DefaultRelayConfig().Name, shard).Scan(&position)
 	return position, unavailable(err)

@@ -35,7 +35,7 @@ func TestABacklogIsWhatWaitsAndForHowLong(t *testing.T) {
 	}
 	for _, statement := range []string{
 		// Published up to 2, with a burned position behind it.
-		"INSERT INTO checkpoints VALUES ('relay', 0, 2), ('other', 0, 0)",
+		"INSERT INTO checkpoints (name, shard, position) VALUES ('relay', 0, 2), ('other', 0, 0)",
 		`INSERT INTO events SELECT 0, p, 'stock/A', p, gen_random_uuid(), 'stock.reserved', 1, '{}', '{}', now() - p * interval '1 hour' FROM unnest(ARRAY[1, 2, 4]) AS p`,
 		// The oldest by its last change waits the longest; those that are cancelled or registered do not wait.
 		`INSERT INTO states SELECT 'order', key, 1, position, 'p', state FROM (VALUES
@@ -62,14 +62,14 @@ func TestABacklogIsWhatWaitsAndForHowLong(t *testing.T) {
 	}
 }
 
-func TestACheckpointBeyondTheLogIsNotTakenForDone(t *testing.T) {
+func TestACheckpointThatIsNotOfTheLogIsNotTakenForDone(t *testing.T) {
 	t.Parallel()
 	config := pgtest.Config(t)
-	if _, err := sql(t, config).Exec(t.Context(), "INSERT INTO checkpoints VALUES ('relay', 0, 40)"); err != nil {
+	if _, err := sql(t, config).Exec(t.Context(), "INSERT INTO checkpoints (name, shard, position) VALUES ('relay', 0, 40)"); err != nil {
 		t.Fatal(err)
 	}
-	if got := measured(t, pgtest.Open(t, config, pgtest.Registry(t))); got.Events.Count != -40 {
-		t.Errorf("%+v", got.Events)
+	if got := measured(t, pgtest.Open(t, config, pgtest.Registry(t))); got.Events.Count != -40 || !got.Refused {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestTheChangeLogTellsWhatConcernsPartnersAndHowFarItLooked(t *testing.T) {
 	if part, err := log.Read(t.Context(), 0, bound, 100); err != nil || len(part.Changes) != 1 || part.Reached != bound {
 		t.Errorf("up to %d: %+v, %v", bound, part, err)
 	}
-	if _, err := sql(t, config).Exec(t.Context(), "INSERT INTO checkpoints VALUES ('relay', 0, 3), ('other', 0, 9)"); err != nil {
+	if _, err := sql(t, config).Exec(t.Context(), "INSERT INTO checkpoints (name, shard, position) VALUES ('relay', 0, 3), ('other', 0, 9)"); err != nil {
 		t.Fatal(err)
 	}
 	if end, published, err := log.End(t.Context()); end != last || published != 3 || err != nil {

@@ -228,26 +228,6 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-func TestARelayRefusesACheckpointBeyondTheLog(t *testing.T) {
-	t.Parallel()
-	config := pgtest.Config(t)
-	db := pgtest.Open(t, config, pgtest.Registry(t))
-	relay := postgres.NewRelayLog(db, postgres.DefaultRelayConfig())
-	session, err := relay.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := session.Save(t.Context(), 1000); err != nil {
-		t.Fatal(err)
-	}
-	if err := session.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := relay.Acquire(t.Context()); !errors.Is(err, postgres.ErrCheckpointAhead) {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestTheRelayReadsEachEventOnceAndItsStates(t *testing.T) {
 	t.Parallel()
 	config := pgtest.Config(t)

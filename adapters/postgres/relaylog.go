@@ -12,6 +12,11 @@ import (
 	"andes/eventstore"
 )
 
+var (
+	checkpointBegin = statement("checkpoint_begin")
+	checkpointSave  = statement("checkpoint_save")
+)
+
 // RelayConfig bounds what the relay reads at a time.
 type RelayConfig struct {
 	Name      string        // of the checkpoint
@@ -51,9 +56,10 @@ type RelaySession struct {
 	republishing bool
 }
 
-// ErrCheckpointAhead says that the checkpoint is beyond the end of the log, as after a restored dump.
-// Going on would skip the events that come next.
-var ErrCheckpointAhead = errors.New("postgres: the relay's checkpoint is beyond the end of the log; was the database restored? stop every process and run `andes events restored`")
+// ErrForeignCheckpoint says that the checkpoint is not a place in this log: the event that it names is not there, or
+// before it, as in a log that was restored to an earlier time. Going on would skip the events that come next, also
+// when the log has grown past the checkpoint: so the refusal stays until an operator says where to go on.
+var ErrForeignCheckpoint = errors.New("postgres: the relay's checkpoint is not of this log, so nothing is published; was the database restored? run `andes events restored`")
 
 // Acquire waits until this instance is the active relay.
 func (l *RelayLog) Acquire(ctx context.Context) (*RelaySession, error) {
@@ -77,15 +83,14 @@ func (l *RelayLog) become(ctx context.Context, session *RelaySession) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	var end int64
-	err = session.conn.QueryRow(ctx,
-		"SELECT position, (SELECT coalesce(max(position), 0) FROM events WHERE shard = $2) FROM checkpoints WHERE name = $1 AND shard = $2",
-		l.config.Name, shard).Scan(&session.checkpoint, &end)
+	var named, end int64
+	var refused bool
+	err = session.conn.QueryRow(ctx, checkpointBegin, l.config.Name, shard).Scan(&session.checkpoint, &named, &end, &refused)
 	if err != nil {
 		return unavailable(err)
 	}
-	if session.checkpoint > end {
-		return fmt.Errorf("%w (checkpoint %d, log %d)", ErrCheckpointAhead, session.checkpoint, end)
+	if refused {
+		return fmt.Errorf("%w (checkpoint %d, its event is at %d, 0: nowhere; the log ends at %d)", ErrForeignCheckpoint, session.checkpoint, named, end)
 	}
 	return session.listen(ctx)
 }
@@ -192,11 +197,11 @@ func (s *RelaySession) page(ctx context.Context, after int64) ([]eventstore.Reco
 	return records, states, err
 }
 
-// Save moves the checkpoint.
+// Save moves the checkpoint to an event that is published, as all before it are.
 func (s *RelaySession) Save(ctx context.Context, position int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.conn.Exec(ctx, "UPDATE checkpoints SET position = $3 WHERE name = $1 AND shard = $2", s.log.config.Name, shard, position)
+	_, err := s.conn.Exec(ctx, checkpointSave, s.log.config.Name, shard, position)
 	return unavailable(err)
 }
 

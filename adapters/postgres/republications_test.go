@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -144,53 +143,5 @@ func TestTheRelayReadsOverBurntPositions(t *testing.T) {
 	}
 	if positions[1] < 1_010_000 || positions[3] != positions[1]+2 {
 		t.Errorf("positions %v", positions)
-	}
-}
-
-func TestARestoredDatabaseGoesOnBehindWhatWasPublished(t *testing.T) {
-	t.Parallel()
-	config := pgtest.Config(t)
-	store := pgtest.Store(t, config, pgtest.Registry(t))
-	relay := postgres.NewRelayLog(store.DB, postgres.DefaultRelayConfig())
-	restored := func(want error) (checkpoint, end int64) {
-		t.Helper()
-		checkpoint, end, err := store.Restored(t.Context(), math.MaxInt64, "os:ada", "a disk was lost", time.Now())
-		if !errors.Is(err, want) {
-			t.Fatalf("error %v, want %v", err, want)
-		}
-		return checkpoint, end
-	}
-	restored(postgres.ErrNotAhead) // there never was a relay
-	execute(t, store, level("A", 1))
-	session, err := relay.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	restored(postgres.ErrNotAhead)
-	if err := session.Save(t.Context(), 5000); err != nil { // of the log that was lost
-		t.Fatal(err)
-	}
-	restored(postgres.ErrRelayActive)
-	if err := session.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := relay.Acquire(t.Context()); !errors.Is(err, postgres.ErrCheckpointAhead) {
-		t.Fatal(err)
-	}
-	if checkpoint, end := restored(nil); checkpoint != 5000 || end != 1 {
-		t.Errorf("published up to %d, the log ends at %d", checkpoint, end)
-	}
-	execute(t, store, level("B", 1))
-	if session, err = relay.Acquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = session.Close() }()
-	records, _, err := session.Next(t.Context(), session.Checkpoint())
-	if err != nil || len(records) != 1 || records[0].Stream.Key != "B" || records[0].Position != 5001 {
-		t.Errorf("%+v, %v", records, err)
-	}
-	entries, err := postgres.Settlements{DB: store.DB}.Audit(t.Context(), deadletters.AuditQuery{Subject: "relay", Limit: 10})
-	if err != nil || len(entries) != 1 || entries[0].Action != "events.restored" || entries[0].Reason != "a disk was lost" || entries[0].Count != 4999 {
-		t.Errorf("%+v, %v", entries, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"andes/adapters/kafka"
+	"andes/adapters/postgres"
 	"andes/catalogue"
 )
 
@@ -39,7 +40,7 @@ var errUnwell = errors.New("something is missing, see above")
 // Run implements the command.
 func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 	checks := []func(context.Context, *settings) finding{
-		checkSettings, checkPostgres, checkSchema, checkRedis, checkKafka, checkTopics,
+		checkSettings, checkPostgres, checkSchema, checkRelay, checkRedis, checkKafka, checkTopics,
 		legacy("ERP", "erp_url", "reads go on without it, with stale: true", func(s *settings) string { return s.ERPURL }),
 		legacy("WMS", "wms_url", "reads go on without it, with stale: true; orders are not dispatched", func(s *settings) string { return s.WMSURL }),
 		legacy("OMS", "oms_url", "confirmed orders wait for it", func(s *settings) string { return s.OMSURL }),
@@ -129,6 +130,33 @@ func checkSchema(ctx context.Context, s *settings) finding {
 	err = conn.QueryRow(ctx, "SELECT to_regclass(quote_ident($1) || '.events') IS NOT NULL", s.PostgresSchema).Scan(&there)
 	if err != nil || !there {
 		f.state, f.remedy = "not there", "run `andes migrate`"
+	}
+	return f
+}
+
+// checkRelay looks whether the relay can go on where it says that it is.
+func checkRelay(ctx context.Context, s *settings) finding {
+	f := finding{need: "relay checkpoint", state: "of this log"}
+	registry, err := catalogue.Registry()
+	if err != nil {
+		f.state, f.remedy = err.Error(), "this build is broken"
+		return f
+	}
+	if there := checkSchema(ctx, s); there.remedy != "" {
+		f.state, f.remedy = "unknown", "the database schema first"
+		return f
+	}
+	db, err := postgres.Open(ctx, s.postgres(), registry)
+	if err != nil {
+		f.state, f.remedy = "unknown", "PostgreSQL first"
+		return f
+	}
+	defer db.Close()
+	switch err := db.CheckRelay(ctx); {
+	case errors.Is(err, postgres.ErrForeignCheckpoint):
+		f.state, f.remedy = "not of this log: nothing is published", "after a restore of the database: `andes events restored`, see the runbook relay-lags"
+	case err != nil:
+		f.state, f.remedy = err.Error(), "run `andes migrate`"
 	}
 	return f
 }

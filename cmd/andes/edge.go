@@ -81,18 +81,22 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 }
 
 // ready tells what each part lacks. Without Redis the reads go on from PostgreSQL, and without Kafka
-// orders are accepted and wait in the log. All are asked at once: one that is silent must not use up the
-// time of the others.
+// orders are accepted and wait in the log, as they do while the relay refuses its checkpoint. All are asked
+// at once: one that is silent must not use up the time of the others.
 func (p *platform) ready(ctx context.Context) httpapi.Readiness {
-	var postgres, redis, kafka error
+	var postgres, redis, kafka, relay error
 	var asking sync.WaitGroup
 	asking.Go(func() { postgres = p.store.Ping(ctx) })
+	asking.Go(func() { relay = p.store.CheckRelay(ctx) })
 	asking.Go(func() { redis = p.redis.Ping(ctx) })
 	asking.Go(func() { kafka = p.kafkaReachable(ctx) })
 	asking.Wait()
+	if postgres != nil {
+		relay = nil // nothing is known of it
+	}
 	return httpapi.Readiness{
 		Missing:  map[string]error{"postgres": postgres},
-		Degraded: map[string]error{"redis": redis, "kafka": kafka},
+		Degraded: map[string]error{"redis": redis, "kafka": kafka, "relay": relay},
 	}
 }
 

@@ -62,6 +62,7 @@ type backlogWatch struct {
 	seconds  *prometheus.GaugeVec
 	sources  *prometheus.GaugeVec
 	rejects  *prometheus.GaugeVec
+	refused  prometheus.Gauge
 }
 
 const (
@@ -79,12 +80,13 @@ func newBacklogWatch(p *platform) (*backlogWatch, error) {
 			p.logger.Warn("backlog: can't be measured, the figures are old", "error", err.Error())
 		},
 		measured: prometheus.NewGauge(prometheus.GaugeOpts{Name: "andes_backlog_measured_timestamp_seconds", Help: "When the backlog was last measured; 0: never."}),
-		waiting:  gauge("andes_backlog_waiting", "What waits: events for the relay, below zero if its checkpoint is beyond the log; orders, confirmed, for the OMS; deadlines, reached, for their process managers.", "what"),
+		waiting:  gauge("andes_backlog_waiting", "What waits: events for the relay; orders, confirmed, for the OMS; deadlines, reached, for their process managers.", "what"),
 		seconds:  gauge("andes_backlog_seconds", "How long the oldest one has waited; 0: none does.", "what"),
 		sources:  gauge("andes_source_age_seconds", "How long ago the feed of a legacy system was last known to be in step; +Inf: never.", "feed"),
 		rejects:  gauge("andes_feed_rejects", "Records of a legacy system's feed that can't be used, and are to be put right there.", "feed"),
+		refused:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "andes_relay_checkpoint_refused", Help: "1 while the relay's checkpoint is not of this log, and nothing is published until an operator says where to go on."}),
 	}
-	return w, errors.Join(p.metrics.Register(w.rejects), p.metrics.Register(w.measured), p.metrics.Register(w.waiting), p.metrics.Register(w.seconds), p.metrics.Register(w.sources))
+	return w, errors.Join(p.metrics.Register(w.refused), p.metrics.Register(w.rejects), p.metrics.Register(w.measured), p.metrics.Register(w.waiting), p.metrics.Register(w.seconds), p.metrics.Register(w.sources))
 }
 
 func (w *backlogWatch) run(ctx context.Context) error {
@@ -127,6 +129,10 @@ func (w *backlogWatch) measure(ctx context.Context) error {
 	for what, of := range map[string]postgres.Waiting{"events": backlog.Events, "orders": backlog.Orders, "deadlines": backlog.Deadlines} {
 		w.waiting.WithLabelValues(what).Set(float64(of.Count))
 		w.seconds.WithLabelValues(what).Set(of.Oldest.Seconds())
+	}
+	w.refused.Set(0)
+	if backlog.Refused {
+		w.refused.Set(1)
 	}
 	w.measured.Set(float64(now.UnixMilli()) / 1000)
 	return nil

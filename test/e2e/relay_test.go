@@ -159,7 +159,7 @@ func TestACheckpointThatIsWrongDoublesAndLosesNothing(t *testing.T) {
 	waiting := s.partner.order("tok_visa", line{"A", 1})
 	s.eventually("the relay refuses", func() error {
 		for _, i := range s.running() {
-			if strings.Contains(i.log.String(), "beyond the end of the log") {
+			if strings.Contains(i.log.String(), "checkpoint is not of this log") {
 				return nil
 			}
 		}

@@ -10,5 +10,8 @@ SELECT (SELECT coalesce(max(position), 0) FROM events WHERE shard = $1) - publis
                  WHERE category = 'order' AND state ->> 'omsSync' = 'pending' AND state ->> 'status' = 'CONFIRMED'
                  ORDER BY position LIMIT 1), 0)::float8 AS orders_age,
        (SELECT count(*) FROM (SELECT FROM deadlines WHERE due < now() LIMIT $3) AS overdue) AS deadlines,
-       coalesce((SELECT extract(epoch FROM now() - min(due)) FROM deadlines WHERE due < now()), 0)::float8 AS deadlines_age
-FROM (SELECT coalesce((SELECT position FROM checkpoints WHERE name = $2 AND shard = $1), 0) AS published) AS relay
+       coalesce((SELECT extract(epoch FROM now() - min(due)) FROM deadlines WHERE due < now()), 0)::float8 AS deadlines_age,
+       refused
+FROM (SELECT coalesce(max(CASE WHEN refused THEN least(position, event_position) ELSE position END), 0) AS published,
+             coalesce(bool_or(refused), false) AS refused
+      FROM checkpoint_standings WHERE name = $2 AND shard = $1) AS relay

@@ -1,1 +1,2 @@
-SELECT coalesce((SELECT position FROM checkpoints WHERE name = $1 AND shard = $2), 0)
+-- Of a checkpoint that is refused nobody knows what was published.
+SELECT coalesce((SELECT position FROM checkpoint_standings WHERE name = $1 AND shard = $2 AND NOT refused), 0)
