@@ -87,10 +87,18 @@ func startPlatform(ctx context.Context, o Options, systems []string) (*platform,
 		"ANDES_DEV_KEY_FILE=" + filepath.Join(p.folder, "issuer.pem"),
 		"ANDES_POSTGRES_SCHEMA=" + name, "ANDES_REDIS_PREFIX=" + name + ":", "ANDES_KAFKA_PREFIX=" + name + ".",
 	}, settingsOf(o), systems)
-	migrate := exec.CommandContext(ctx, o.Andes, "migrate")
-	migrate.Env = env
-	if out, err := migrate.CombinedOutput(); err != nil {
-		return p, fmt.Errorf("andes migrate: %w: %s", err, out)
+	// A broker that has just started may not have a leader for each new topic yet.
+	err = p.until(ctx, "andes migrate", func() error {
+		migrate := exec.CommandContext(ctx, o.Andes, "migrate")
+		migrate.Env = env
+		out, err := migrate.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	})
+	if err != nil {
+		return p, err
 	}
 	// It ends by its own stop, not by ctx: what was measured is still asked of it when a run is interrupted.
 	p.process = exec.Command(o.Andes, "serve", "--roles", roles)
