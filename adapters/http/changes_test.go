@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -434,27 +436,36 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
-// TestAClientThatDoesNotReadHoldsNothing: it is left when the connection takes no more.
-func TestAClientThatDoesNotReadIsLeftByItsStream(t *testing.T) {
-	e := followedEdge(t, func(c *Config) {
-		c.Following = DefaultFollowing
-		c.Following.Pace, c.Following.Stall = time.Millisecond, 50*time.Millisecond
-	})
-	var skus []string
-	for i := range 500 {
-		skus = append(skus, fmt.Sprintf("%s-%d", strings.Repeat("S", 40), i))
+// unread is a connection whose client reads the beginning and then nothing more.
+type unread struct {
+	*httptest.ResponseRecorder
+	room     int // bytes
+	deadline time.Time
+}
+
+func (u *unread) SetWriteDeadline(at time.Time) error { u.deadline = at; return nil }
+func (u *unread) SetReadDeadline(time.Time) error     { return nil }
+func (u *unread) FlushError() error                   { return nil }
+
+func (u *unread) Write(data []byte) (int, error) {
+	if u.room -= len(data); u.room < 0 {
+		return 0, os.ErrDeadlineExceeded
 	}
+	return u.ResponseRecorder.Write(data)
+}
+
+func TestAClientThatDoesNotReadIsLeftByItsStream(t *testing.T) {
+	e := followedEdge(t)
 	e.begun("")
-	connection := startServer(t, e).dial("GET /v1/changes/stream?limit=1000&kinds=stock HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\n\r\n")
-	defer func() { _ = connection.Close() }()
-	want := `andes_changes_streams_ended_total{why="slow"} 1`
-	for version := int64(1); !strings.Contains(e.ask(http.MethodGet, "/metrics", "").body, want); version++ {
-		for _, sku := range skus {
-			e.do(stock.Report{SKU: sku, OnHand: version, SourceVersion: version, At: testStart})
-		}
-		if version > 10_000 {
-			t.Fatal("it is never left")
-		}
+	request := httptest.NewRequest(http.MethodGet, "/v1/changes/stream?kinds=stock", nil)
+	request.Header.Set("Authorization", "Bearer acme")
+	connection, began := &unread{ResponseRecorder: httptest.NewRecorder(), room: 20}, time.Now()
+	e.ServeHTTP(connection, request) // returns
+	if got := e.ask(http.MethodGet, "/metrics", "").body; !strings.Contains(got, `andes_changes_streams_ended_total{why="slow"} 1`) || !strings.Contains(got, `andes_changes_followers{by="stream"} 0`) {
+		t.Errorf("%s", got)
+	}
+	if connection.deadline.Before(began.Add(DefaultFollowing.Stall)) {
+		t.Errorf("the deadline of a write is %s", connection.deadline)
 	}
 }
 
