@@ -3,6 +3,10 @@ package deadletters
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+
+	"andes/eventstore"
 )
 
 // auditActions name the actions in the audit log.
@@ -41,4 +45,26 @@ func (s *step) end(ctx context.Context) (Progress, error) {
 		}
 	}
 	return s.state.progress(true), nil
+}
+
+// Audit lists the audit log, newest first. A subject that is no consumer and that nothing was ever done to is a slip.
+func (s *Service) Audit(ctx context.Context, query AuditQuery) ([]AuditEntry, error) {
+	if query.Limit <= 0 {
+		query.Limit = somePage
+	}
+	query.Limit = min(query.Limit, maxPage)
+	entries, err := s.Ledger.Audit(ctx, query)
+	if err != nil || len(entries) > 0 {
+		return entries, err
+	}
+	if query.Subject != "" && !slices.Contains(s.names(), query.Subject) {
+		some, err := s.Ledger.Audit(ctx, AuditQuery{Subject: query.Subject, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			return nil, eventstore.Refuse(CodeConsumerUnknown, "there is no consumer %q, and nothing was done to anything of that name; the consumers are %s", query.Subject, strings.Join(s.names(), ", "))
+		}
+	}
+	return []AuditEntry{}, nil
 }

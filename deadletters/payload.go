@@ -3,7 +3,9 @@ package deadletters
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +28,10 @@ const (
 	maxShownDeep = 32
 )
 
+// maxDeep is how deep a payload may be nested that is shown as JSON. encoding/json has a limit of its own, for what a
+// payload is a part of: one letter that reaches it would take a whole page with it.
+const maxDeep = 500
+
 // payload masks a letter's value.
 func (s *Service) payload(l *Letter) Payload {
 	switch {
@@ -33,6 +39,8 @@ func (s *Service) payload(l *Letter) Payload {
 		return Payload{Kind: "tombstone"}
 	case !utf8.Valid(l.Value):
 		return Payload{Kind: "bytes", Text: fmt.Sprintf("%d bytes that are no text", len(l.Value))}
+	case deeper(l.Value, maxDeep):
+		return Payload{Kind: "text", Text: sketch(string(l.Value))}
 	}
 	if declaration, known := s.Registry.Declaration(l.EventType); known && l.Foreign == "" {
 		if value, masked, err := declaration.Redact(l.Value); err == nil {
@@ -51,14 +59,38 @@ func (s *Service) payload(l *Letter) Payload {
 	return Payload{Kind: "text", Text: sketch(string(l.Value))}
 }
 
-// parse reads JSON, leaving numbers as they are.
+// parse reads JSON, leaving numbers as they are. Nothing may follow it.
 func parse(value []byte) (document any, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
-	if err := decoder.Decode(&document); err != nil || decoder.More() {
+	if err := decoder.Decode(&document); err != nil {
+		return nil, false
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, false
 	}
 	return document, true
+}
+
+// deeper tells whether brackets are nested deeper than that, in JSON or in what looks like it.
+func deeper(value []byte, most int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(value); i++ {
+		switch b := value[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted && b == '\\':
+			i++
+		case quoted:
+		case b == '[' || b == '{':
+			if depth++; depth > most {
+				return true
+			}
+		case b == ']' || b == '}':
+			depth--
+		}
+	}
+	return false
 }
 
 // outline keeps the shape and the members' names of a document and no value.

@@ -1,6 +1,7 @@
 package deadletters
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -46,11 +47,19 @@ func TestNoPayloadShowsWhatMayBePersonal(t *testing.T) {
 		"no text":              {Letter{Value: []byte{0xff, 0xfe}}, "bytes", "2 bytes"},
 		"a tombstone":          {Letter{}, "tombstone", ""},
 		"nested without end":   {Letter{Value: []byte(strings.Repeat("[", 300) + `"Zz Mark"` + strings.Repeat("]", 300))}, "unknown-json", "…"},
+		"brackets without end": {Letter{Value: []byte(strings.Repeat("[", 10_000))}, "text", "[[[["},
+		"as deep as JSON goes": {Letter{Value: []byte(strings.Repeat(`{"a":`, 9_990) + `"Zz Mark"` + strings.Repeat("}", 9_990))}, "text", `{"a":`},
+		"a deep event":         {Letter{EventType: "order.placed", Value: []byte(`{"lines":2,"x":` + strings.Repeat("[", 9_990) + strings.Repeat("]", 9_990) + "}")}, "text", `"aaaaa":9`},
+		"brackets in a text":   {Letter{Value: []byte(`["` + strings.Repeat(`[\"`, 600) + `"]`)}, "unknown-json", `[\"[`},
+		"a document and more":  {Letter{Value: []byte(`{"lines":2}]`)}, "text", `{"aaaaa":9}]`},
 		"a text without end":   {Letter{Value: []byte(strings.Repeat("Zz Mark ", 100_000))}, "text", "(800000 bytes)"},
 		"an event that is cut": {Letter{EventType: "order.placed", Value: []byte(`{"lines":2,"customer":{"name":"Zz Mark`)}, "text", `"customer"`},
 	} {
 		shown := s.payload(&c.letter)
 		text := string(shown.JSON) + shown.Text
+		if _, err := json.Marshal([]Summary{{Payload: &shown}}); err != nil {
+			t.Errorf("%s spoils what it is a part of: %v", name, err)
+		}
 		if name == "an event that is cut" {
 			c.shown = `"aaaaaaaa"`
 		}

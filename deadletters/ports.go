@@ -31,6 +31,17 @@ type Return struct {
 	Sent    bool // it is there already: a run that died did not get to say so
 }
 
+// ErrLogUnavailable says that the Log can't be reached. It is an eventstore.ErrUnavailable, which would name another
+// culprit.
+var ErrLogUnavailable error = logUnavailable{}
+
+type logUnavailable struct{}
+
+func (logUnavailable) Error() string { return "Kafka is unavailable" }
+
+// Is implements what errors.Is asks for.
+func (logUnavailable) Is(target error) bool { return target == eventstore.ErrUnavailable }
+
 // Log reads DLQs and sends letters back.
 type Log interface {
 	// Bounds lists the partitions of the consumer's DLQ in order; none: there is no such topic.
@@ -47,7 +58,8 @@ type Log interface {
 	// Send puts the letters into the consumer's replay topic, each partition in the order given, and returns
 	// when every one is acknowledged or failed. Its errors are by letter; nil: all went well.
 	Send(ctx context.Context, consumer string, letters []Return) []error
-	// Sent gives the origins of the letters that the runs have sent to a partition of the replay topic since then.
+	// Sent gives the origins of the letters, read from a partition, that the runs have sent to the replay topic since
+	// then, and perhaps some of others.
 	Sent(ctx context.Context, consumer string, partition int32, since time.Time, runs []string) (map[Place]bool, error)
 	// Members counts the running members of the consumer's group, and tells whether its replay topic is there.
 	Members(ctx context.Context, consumer string) (members int, replay bool, err error)

@@ -127,16 +127,3 @@ func (s *step) try(ctx context.Context, rehearsal Rehearsal, r Return, item *Reh
 		item.Outcome, item.Error, item.Class = "failed", err.Error(), eventstore.Classify(err).String()
 	}
 }
-
-// Audit lists the audit log, newest first.
-func (s *Service) Audit(ctx context.Context, query AuditQuery) ([]AuditEntry, error) {
-	if query.Limit <= 0 {
-		query.Limit = somePage
-	}
-	query.Limit = min(query.Limit, maxPage)
-	entries, err := s.Ledger.Audit(ctx, query)
-	if entries == nil {
-		entries = []AuditEntry{}
-	}
-	return entries, err
-}

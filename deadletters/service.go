@@ -69,7 +69,6 @@ func New(config Config) (*Service, error) {
 
 // consumer finds a consumer and the bounds of its DLQ.
 func (s *Service) consumer(ctx context.Context, name string) (Consumer, []Bounds, error) {
-	var names []string
 	for _, known := range s.Consumers {
 		if known.Name == name {
 			bounds, err := s.Log.Bounds(ctx, name)
@@ -78,9 +77,17 @@ func (s *Service) consumer(ctx context.Context, name string) (Consumer, []Bounds
 			}
 			return known, bounds, err
 		}
-		names = append(names, known.Name)
 	}
-	return Consumer{}, nil, eventstore.Refuse(CodeConsumerUnknown, "there is no consumer %q; the consumers are %s", name, strings.Join(names, ", "))
+	return Consumer{}, nil, eventstore.Refuse(CodeConsumerUnknown, "there is no consumer %q; the consumers are %s", name, strings.Join(s.names(), ", "))
+}
+
+// names lists the consumers.
+func (s *Service) names() []string {
+	names := make([]string, len(s.Consumers))
+	for i, known := range s.Consumers {
+		names[i] = known.Name
+	}
+	return names
 }
 
 // milliseconds is how times are told.

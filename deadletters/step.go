@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -243,9 +244,11 @@ const clockSkew = time.Minute
 func (s *step) recall(ctx context.Context, returns []Return, entries map[Ref]entry) error {
 	var runs []string
 	var since time.Time
+	origins := map[int32]bool{} // a partition of the DLQ may hold what was read from several
 	for _, r := range returns {
 		if dead := entries[r.Letter.Ref].dead; dead != nil && !r.Discard {
 			runs = append(runs, dead.Run)
+			origins[r.Letter.Origin.Partition] = true
 			if since.IsZero() || dead.At.Before(since) {
 				since = dead.At
 			}
@@ -255,9 +258,14 @@ func (s *step) recall(ctx context.Context, returns []Return, entries map[Ref]ent
 		return nil
 	}
 	slices.Sort(runs)
-	sent, err := s.Log.Sent(ctx, s.job.Consumer, returns[0].Letter.Origin.Partition, since.Add(-clockSkew), slices.Compact(runs))
-	if err != nil {
-		return fmt.Errorf("look for letters that were sent to %s: %w", s.job.Consumer, err)
+	runs = slices.Compact(runs)
+	sent := map[Place]bool{}
+	for partition := range origins {
+		found, err := s.Log.Sent(ctx, s.job.Consumer, partition, since.Add(-clockSkew), runs)
+		if err != nil {
+			return fmt.Errorf("look for letters that were sent to %s: %w", s.job.Consumer, err)
+		}
+		maps.Copy(sent, found)
 	}
 	for i, r := range returns {
 		returns[i].Sent = entries[r.Letter.Ref].dead != nil && sent[r.Letter.Origin.Place()]
@@ -278,7 +286,7 @@ func (s *step) deliver(ctx context.Context, returns []Return, entries map[Ref]en
 				failed = err
 			}
 		}
-		failed = fmt.Errorf("%w: %d letters of %s were not acknowledged; they can be replayed again in a minute: %w", eventstore.ErrUnavailable, len(returns)-len(sent), s.job.Consumer, failed)
+		failed = fmt.Errorf("%w: %d letters of %s were not acknowledged; they can be replayed again in a minute: %w", ErrLogUnavailable, len(returns)-len(sent), s.job.Consumer, failed)
 		returns = sent
 	}
 	if len(returns) == 0 {

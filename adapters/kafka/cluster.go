@@ -110,7 +110,7 @@ func produceBackoff(retries, _ int) time.Duration {
 
 // groupConfig gives a member of a consumer group that starts at the oldest record and commits what was
 // marked.
-func (c Cluster) groupConfig(balance sarama.BalanceStrategy) *sarama.Config {
+func (c Cluster) groupConfig(balance []sarama.BalanceStrategy) *sarama.Config {
 	s := c.config()
 	s.Net.ReadTimeout = joinTimeout
 	group := &s.Consumer.Group
@@ -118,7 +118,7 @@ func (c Cluster) groupConfig(balance sarama.BalanceStrategy) *sarama.Config {
 	group.Session.Timeout = sessionTimeout
 	group.Rebalance.Timeout = rebalanceTimeout
 	group.Rebalance.Retry.Backoff = joinBackoff
-	group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{balance}
+	group.Rebalance.GroupStrategies = balance
 	s.Consumer.Offsets.Initial = sarama.OffsetOldest
 	s.Consumer.Offsets.AutoCommit.Interval = commitInterval
 	s.Consumer.Fetch.Min = 1

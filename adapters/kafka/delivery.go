@@ -68,15 +68,17 @@ func (d *Delivery) origin() origin {
 	return originOf(d.Message)
 }
 
-// turn asks whether it is the record's turn.
+// turn asks whether it is the record's turn. What an operator gave up is never handled, whether an order is kept for it
+// or not: nothing of it is left but that it is given up.
 func (d *Delivery) turn() turn {
-	switch sequence := d.partition.sequence; {
-	case sequence != nil:
-		return sequence.turn(d)
-	case d.parked != nil && d.parked.discard:
-		return turn{verdict: release}
+	its := turn{verdict: proceed}
+	if sequence := d.partition.sequence; sequence != nil {
+		its = sequence.turn(d)
 	}
-	return turn{verdict: proceed}
+	if its.verdict == proceed && d.parked != nil && d.parked.discard {
+		its.verdict = release
+	}
+	return its
 }
 
 // done tells those behind the record that it is done with.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/IBM/sarama"
 
-	"andes/eventstore"
+	"andes/deadletters"
 )
 
 // movedCodes are answers of a broker that does not coordinate the group, or not yet: it has just started, or
@@ -58,7 +58,7 @@ func (l *DeadLetterLog) Members(ctx context.Context, consumer string) (members i
 		return nil
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("%w: consumer group %s: %w", eventstore.ErrUnavailable, group, err)
+		return 0, false, fmt.Errorf("%w: consumer group %s: %w", deadletters.ErrLogUnavailable, group, err)
 	}
 	for _, described := range found {
 		members += len(described.Members)
@@ -81,7 +81,7 @@ func (l *DeadLetterLog) Backlog(ctx context.Context, consumer string) (int64, er
 		return fault(committed.Err)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%w: offsets of group %s: %w", eventstore.ErrUnavailable, group, err)
+		return 0, fmt.Errorf("%w: offsets of group %s: %w", deadletters.ErrLogUnavailable, group, err)
 	}
 	open := int64(0)
 	for _, partition := range partitions {

@@ -12,7 +12,6 @@ import (
 	"github.com/IBM/sarama"
 
 	"andes/deadletters"
-	"andes/eventstore"
 )
 
 // DeadLetterLogConfig says where the DLQs are.
@@ -87,7 +86,7 @@ func (l *DeadLetterLog) partitions(topic string) ([]int32, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: topic %s: %w", eventstore.ErrUnavailable, topic, err)
+		return nil, fmt.Errorf("%w: topic %s: %w", deadletters.ErrLogUnavailable, topic, err)
 	}
 	return slices.Sorted(slices.Values(partitions)), nil
 }
@@ -96,7 +95,7 @@ func (l *DeadLetterLog) partitions(topic string) ([]int32, error) {
 func (l *DeadLetterLog) offset(ctx context.Context, topic string, partition int32, which int64) (int64, error) {
 	found, err := l.reader.offset(ctx, topic, partition, which)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
+		return 0, fmt.Errorf("%w: %w", deadletters.ErrLogUnavailable, err)
 	}
 	return found, nil
 }
@@ -200,7 +199,7 @@ func (l *DeadLetterLog) read(ctx context.Context, topic string, partition int32,
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%w: read %s: %w", eventstore.ErrUnavailable, partName(topic, partition), err)
+			return fmt.Errorf("%w: read %s: %w", deadletters.ErrLogUnavailable, partName(topic, partition), err)
 		}
 		taken := unpack(block, topic, partition, from)
 		switch {
@@ -211,7 +210,7 @@ func (l *DeadLetterLog) read(ctx context.Context, topic string, partition int32,
 			continue
 		case taken.next == from:
 			if empty++; empty > letterEmptyAnswer {
-				return fmt.Errorf("%w: %s gives nothing at offset %d, though it ended at %d", eventstore.ErrUnavailable, partName(topic, partition), from, until)
+				return fmt.Errorf("%w: %s gives nothing at offset %d, though it ended at %d", deadletters.ErrLogUnavailable, partName(topic, partition), from, until)
 			}
 			continue
 		}

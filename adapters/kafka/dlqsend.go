@@ -10,7 +10,6 @@ import (
 	"github.com/IBM/sarama"
 
 	"andes/deadletters"
-	"andes/eventstore"
 )
 
 // Send implements deadletters.Log. That a letter is let go is told where somebody listens: not for a foreign
@@ -35,7 +34,7 @@ func (l *DeadLetterLog) Send(ctx context.Context, consumer string, letters []dea
 	}
 	out, err := l.connect()
 	if err != nil {
-		return failEach(letters, fmt.Errorf("%w: connect producer: %w", eventstore.ErrUnavailable, err))
+		return failEach(letters, fmt.Errorf("%w: connect producer: %w", deadletters.ErrLogUnavailable, err))
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- out.SendMessages(messages) }()
@@ -87,9 +86,10 @@ func (l *DeadLetterLog) Sent(ctx context.Context, consumer string, partition int
 	sent := map[deadletters.Place]bool{}
 	topic := l.config.Names.Replay(consumer)
 	partitions, err := l.partitions(topic)
-	if err != nil || !slices.Contains(partitions, partition) {
+	if err != nil || len(partitions) == 0 {
 		return sent, err
 	}
+	partition %= int32(len(partitions)) // as Send does
 	first, err := l.offset(ctx, topic, partition, since.UnixMilli())
 	if err != nil || first < 0 {
 		return sent, err

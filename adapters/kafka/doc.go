@@ -26,7 +26,7 @@
 //
 //	dlq ──an operator──► replay ──► handled at once; if it fails, retry.1m again
 //
-// The topics are a consumer's own, <consumer>.retry.<delay>, .replay and .dlq, and have as many partitions as
+// The topics are a consumer's own, <consumer>.retry.<delay>, .replay and .dlq, and are made with as many partitions as
 // its origins. A parked record is the original byte for byte, in the partition of its number, with headers
 // that tell its way; only on the way to a DLQ are sensitive values taken out. All of a topic wait
 // equally long, so it is read in the order in which its records are due; those that wait are held in
@@ -36,8 +36,8 @@
 // # Order over retries
 //
 // Of a consumer that is Ordered, a record is outstanding from when it is parked until it is handled, or until an
-// operator settled it in the DLQ. Partitions are shared by range, so one member owns the partition of a number
-// of all its topics, and knows what is outstanding in it (sequence). Of each origin topic and key:
+// operator settled it in the DLQ. Partitions are shared so that one member owns the partition of a number of all its
+// topics, and knows what is outstanding in it (sequence). Of each origin partition and key:
 //
 //	                  ┌───────────── waits: none before it is outstanding ─────────────┐
 //	arrives ──► first ┤                                                                ▼
@@ -51,6 +51,15 @@
 // place before the offset of the last one is committed, so each is found at least once; of several copies the
 // newest counts, and the others are dropped when they are read. A record that comes from its origin again,
 // because a crash came before the commit, is recognised by its origin offset and dropped too.
+//
+// # Topics of different sizes
+//
+// When an origin topic is given more partitions, those to park in need none: a record of partition p waits in partition
+// p mod n of a topic that has n. Members then share parts of the partitions, as many as the greatest common divisor of
+// the topics to park in (shares), so that what is parked of a partition is always its owner's; at most so many instances
+// have work. But Kafka moves keys to other partitions when there are more, and nothing orders a key's records in the
+// new one after those in the old one, outstanding or not read yet: more partitions are for a moment when the consumer has no lag
+// and its retry topics and DLQ are empty. doctor tells where the numbers differ.
 //
 // # A member that was cut off
 //

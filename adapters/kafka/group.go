@@ -19,7 +19,7 @@ type member struct {
 	cluster Cluster
 	group   string
 	topics  []string
-	balance sarama.BalanceStrategy
+	balance []sarama.BalanceStrategy
 	handler sarama.ConsumerGroupHandler
 	logger  *slog.Logger
 }

@@ -81,8 +81,8 @@ func (c LaneConfig) validate() error {
 //	                               └─► lane
 //
 // A key's records are delivered one after another, a lane that waits does not hold the others, and an
-// offset is committed only when everything before it is finished. Members share partitions by range, so that
-// one of them has the partition of a number of every topic.
+// offset is committed only when everything before it is finished. Members share partitions by range and, where order
+// is kept over retries, so that one of them has all that may be parked of a partition (shares).
 type Lanes struct {
 	cfg     LaneConfig
 	closing context.Context
@@ -129,11 +129,15 @@ func (l *Lanes) open(ctx context.Context, topic string) ([]chan *message.Message
 		s.doors[i] = make(chan *message.Message, handOver)
 	}
 	topics := strings.Split(topic, ",")
+	balance := []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
+	if l.cfg.sequencing != nil {
+		balance = l.cfg.sequencing.balance()
+	}
 	l.running.Go(func() {
 		defer cancel()
 		defer stop()
 		defer s.closeDoors()
-		member{l.cfg.Cluster, l.cfg.Group, topics, sarama.NewBalanceStrategyRange(), s, l.cfg.Logger}.run(ctx)
+		member{l.cfg.Cluster, l.cfg.Group, topics, balance, s, l.cfg.Logger}.run(ctx)
 	})
 	return s.doors, nil
 }
@@ -158,7 +162,7 @@ type subscription struct {
 	ctx   context.Context
 	doors []chan *message.Message
 
-	sequences  map[int32]*sequence // of the session, by partition; those that are wholly assigned
+	sequences  map[int32]*sequence // of the session, by partition; those of parts that are wholly assigned
 	membership membership
 }
 

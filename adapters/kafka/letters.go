@@ -31,7 +31,7 @@ func (c *chain) turn(ctx context.Context, delivery *Delivery) turn {
 		if err != nil || !gone {
 			break // when it can't be told, the letter is there
 		}
-		delivery.partition.sequence.lose(delivery.origin().topic, delivery.Message.Key, its.first)
+		delivery.partition.sequence.lose(delivery.origin(), delivery.Message.Key, its.first)
 		its = delivery.turn() // behind the next one, if there is one: a line is finite
 	}
 	return its

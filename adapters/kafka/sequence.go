@@ -27,14 +27,14 @@ type turn struct {
 	first   outstanding
 }
 
-// sequence keeps the order per key of one partition number. It knows, for each origin topic and key, the
+// sequence keeps the order per key of one part of the partitions. It knows, for each origin partition and key, the
 // records that are outstanding: they wait in a retry topic or in replay, or are unsettled in the DLQ. The first
 // of them, by origin offset, is the only one of its key that is handled. The package's doc draws it.
 type sequence struct {
-	partition int32
-	replay    string
-	dlq       string
-	keys      prometheus.Gauge // of the consumer
+	part, parts int32 // it is for the partitions of that remainder
+	replay      string
+	dlq         string
+	keys        prometheus.Gauge // of the consumer
 
 	mu    sync.Mutex
 	ended bool
@@ -43,8 +43,15 @@ type sequence struct {
 	open  atomic.Int64            // len(lines), to be read without the lock
 }
 
-// keyed is what order is kept for.
-type keyed struct{ topic, key string }
+// keyed is what order is kept for: a key of an origin's partition. Offsets tell nothing of another partition's.
+type keyed struct {
+	topic     string
+	partition int32
+	key       string
+}
+
+// keyOf gives what the order of a record of an origin is kept for.
+func (o *origin) keyOf(key []byte) keyed { return keyed{o.topic, o.partition, string(key)} }
 
 // outstanding is a record that is not done with. Of its copies one counts: the one at this place.
 type outstanding struct {
@@ -58,9 +65,12 @@ type outstanding struct {
 
 const landing = -1
 
-func newSequence(partition int32, replay, dlq string, keys prometheus.Gauge) *sequence {
-	return &sequence{partition: partition, replay: replay, dlq: dlq, keys: keys, lines: map[keyed][]outstanding{}}
+func newSequence(part, parts int32, replay, dlq string, keys prometheus.Gauge) *sequence {
+	return &sequence{part: part, parts: parts, replay: replay, dlq: dlq, keys: keys, lines: map[keyed][]outstanding{}}
 }
+
+// keeps tells whether the sequence is for what is parked of an origin's partition.
+func (s *sequence) keeps(partition int32) bool { return partition%s.parts == s.part }
 
 // find gives where a record of the origin offset stands in its line, or would.
 func find(line []outstanding, offset int64) (int, bool) {
@@ -89,13 +99,16 @@ func (s *sequence) keep(k keyed, line []outstanding) {
 func (s *sequence) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
 	s.ended = true
 	s.keys.Sub(float64(len(s.lines)))
 }
 
 // turn decides about a record, and takes note of one that came by replay.
 func (s *sequence) turn(d *Delivery) turn {
-	if d.Message.Key == nil || d.parked != nil && (!d.ours || d.parked.partition != s.partition) {
+	if d.Message.Key == nil || d.parked != nil && (!d.ours || !s.keeps(d.parked.partition)) {
 		return turn{verdict: proceed} // it has no order that could be kept here
 	}
 	if d.parked == nil && s.open.Load() == 0 {
@@ -111,10 +124,11 @@ func (s *sequence) turn(d *Delivery) turn {
 
 // arrive decides about a record from an origin topic.
 func (s *sequence) arrive(d *Delivery) turn {
-	line := s.lines[keyed{d.Message.Topic, string(d.Message.Key)}]
+	from := originOf(d.Message)
+	line := s.lines[from.keyOf(d.Message.Key)]
 	i, found := find(line, d.Message.Offset)
 	switch {
-	case found && line[i].is(originOf(d.Message)):
+	case found && line[i].is(from):
 		return turn{verdict: drop} // it was parked before its offset was committed
 	case i > 0:
 		return turn{follow, line[0].topic, line[0]}
@@ -125,7 +139,7 @@ func (s *sequence) arrive(d *Delivery) turn {
 // comeBack decides about a record from a retry topic or from replay.
 func (s *sequence) comeBack(d *Delivery) turn {
 	from, at := d.parked.origin, d.Message
-	k := keyed{from.topic, string(at.Key)}
+	k := from.keyOf(at.Key)
 	line := s.lines[k]
 	i, found := find(line, from.offset)
 	switch {
@@ -170,7 +184,7 @@ func (s *sequence) await(d *Delivery, wake func()) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line := s.lines[keyed{d.parked.topic, string(d.Message.Key)}]
+	line := s.lines[d.parked.keyOf(d.Message.Key)]
 	i, found := find(line, d.parked.offset)
 	if !found || inLine(line, i).verdict != hold {
 		return false // it changed meanwhile
@@ -203,7 +217,7 @@ func (s *sequence) done(d *Delivery) {
 		return
 	}
 	from := d.origin()
-	k := keyed{from.topic, string(d.Message.Key)}
+	k := from.keyOf(d.Message.Key)
 	s.mu.Lock()
 	line := s.lines[k]
 	i, found := find(line, from.offset)
@@ -219,8 +233,8 @@ func (s *sequence) done(d *Delivery) {
 }
 
 // lose ends the being outstanding of a record whose letter is not there any more.
-func (s *sequence) lose(topic string, key []byte, gone outstanding) {
-	k := keyed{topic, string(key)}
+func (s *sequence) lose(from origin, key []byte, gone outstanding) {
+	k := from.keyOf(key)
 	s.mu.Lock()
 	line := s.lines[k]
 	i, found := find(line, gone.offset)
@@ -238,10 +252,10 @@ func (s *sequence) lose(topic string, key []byte, gone outstanding) {
 // leave notes that a record is being written to another place. landed tells how that ended.
 func (s *sequence) leave(d *Delivery, topic string) (landed func(position int64, err error)) {
 	from := d.origin()
-	if d.Message.Key == nil || from.partition != s.partition || d.parked != nil && !d.ours {
+	if d.Message.Key == nil || !s.keeps(from.partition) || d.parked != nil && !d.ours {
 		return func(int64, error) {}
 	}
-	k := keyed{from.topic, string(d.Message.Key)}
+	k := from.keyOf(d.Message.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := s.lines[k]

@@ -17,7 +17,7 @@ const (
 
 func line(t *testing.T) *sequence {
 	t.Helper()
-	return newSequence(0, "replay", "dlq", prometheus.NewGauge(prometheus.GaugeOpts{Name: "keys"}))
+	return newSequence(0, 1, "replay", "dlq", prometheus.NewGauge(prometheus.GaugeOpts{Name: "keys"}))
 }
 
 // read is a record of the key o1 with this origin offset, as it is read at a place.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -58,74 +57,80 @@ func (q *sequencing) parkedTopics() []string {
 	return append(slices.Clone(q.ladder.tiers), q.ladder.replay)
 }
 
-// owned gives the partitions of which every topic is assigned to this member. Only there it knows all that
-// is outstanding.
-func (q *sequencing) owned(claims map[string][]int32) (whole, broken []int32) {
-	count := map[int32]int{}
-	for _, topic := range q.topics() {
-		for _, partition := range claims[topic] {
-			count[partition]++
-		}
-	}
-	for _, partition := range slices.Sorted(maps.Keys(count)) {
-		if count[partition] == len(q.topics()) {
-			whole = append(whole, partition)
-		} else {
-			broken = append(broken, partition)
-		}
-	}
-	return whole, broken
-}
-
-// begin gives the sequences of a session. Nobody else writes for these partitions any more, except a member
-// that was cut off and does not know it yet.
+// begin gives the sequences of a session, by partition. Nobody else writes for these partitions any more, except a
+// member that was cut off and does not know it yet.
 func (q *sequencing) begin(ctx context.Context, claims map[string][]int32) (map[int32]*sequence, error) {
-	whole, broken := q.owned(claims)
-	if len(broken) > 0 {
-		q.logger.ErrorContext(ctx, "order per key is not kept over retries: the topics of a partition are not all assigned to one member",
-			"consumer", q.consumer, "partitions", broken)
-	}
 	sequences := map[int32]*sequence{}
-	if len(whole) == 0 {
-		return sequences, nil
-	}
 	began := time.Now()
-	found, err := q.findOutPatiently(ctx, whole)
+	found, err := q.findOutPatiently(ctx, claims)
 	if err != nil {
 		return nil, fmt.Errorf("find out what is outstanding: %w", err)
 	}
+	if len(found.broken) > 0 {
+		q.logger.ErrorContext(ctx, "order per key is not kept over retries: the topics of a partition are not all assigned to one member",
+			"consumer", q.consumer, "partitions", found.broken)
+	}
 	total := 0
-	for _, partition := range whole {
-		s := newSequence(partition, q.ladder.replay, q.ladder.dlq, q.keys)
-		for _, c := range found[partition] {
+	for _, part := range found.whole {
+		s := newSequence(part, found.parts, q.ladder.replay, q.ladder.dlq, q.keys)
+		for _, c := range found.copies[part] {
 			s.add(c.keyed, c.outstanding)
 		}
 		total += len(s.lines)
-		sequences[partition] = s
+		for _, partition := range found.of(part, found.most()) {
+			sequences[partition] = s
+		}
 	}
-	q.logger.InfoContext(ctx, "partitions assigned", "consumer", q.consumer, "partitions", whole, "outstandingKeys", total, "took", time.Since(began))
+	q.logger.InfoContext(ctx, "partitions assigned", "consumer", q.consumer, "partitions", found.whole, "of", found.parts,
+		"outstandingKeys", total, "took", time.Since(began))
 	return sequences, nil
+}
+
+// foundOut is what was found out about a session's partitions.
+type foundOut struct {
+	shares
+	whole, broken []int32                // parts
+	copies        map[int32][]parkedCopy // that are outstanding, by part
 }
 
 // findOutPatiently tries again while the broker has no clear answer, as about a topic that was just created:
 // beginning a session anew would take longer.
-func (q *sequencing) findOutPatiently(ctx context.Context, partitions []int32) (map[int32][]parkedCopy, error) {
+func (q *sequencing) findOutPatiently(ctx context.Context, claims map[string][]int32) (foundOut, error) {
 	config := q.cluster.config()
 	config.Consumer.Return.Errors = true
 	config.Consumer.MaxWaitTime = findOutWait
 	client, err := sarama.NewClient(q.cluster.Brokers, config)
 	if err != nil {
-		return nil, err
+		return foundOut{}, err
 	}
 	defer func() { _ = client.Close() }()
 	wait := backoff{least: 20 * time.Millisecond, most: time.Second}
 	for try := 1; ; try++ {
-		found, err := q.findOut(ctx, client, partitions)
+		found, err := q.look(ctx, client, claims)
 		if err == nil || try == findOutTries || !wait.pause(ctx) {
 			return found, err
 		}
 		q.logger.InfoContext(ctx, "what is outstanding can't be told yet", "consumer", q.consumer, "error", err)
 	}
+}
+
+// look finds out which parts are this member's and what is outstanding in them.
+func (q *sequencing) look(ctx context.Context, client sarama.Client, claims map[string][]int32) (found foundOut, err error) {
+	counts := map[string]int32{}
+	for _, topic := range q.topics() {
+		partitions, err := client.Partitions(topic)
+		if err != nil {
+			return found, fmt.Errorf("%s: %w", topic, err)
+		}
+		counts[topic] = int32(len(partitions))
+	}
+	if found.shares, err = sharesOf(counts, q.parkedTopics()); err != nil {
+		return found, err
+	}
+	if found.whole, found.broken = found.owned(claims); len(found.whole) > 0 {
+		found.copies, err = q.findOut(ctx, client, found.shares, found.whole)
+	}
+	return found, err
 }
 
 // letter names a dead letter.
@@ -150,16 +155,15 @@ func (q *sequencing) settledLetters(ctx context.Context) (map[letter]bool, error
 
 // parkedCopy is a parked record as it was found.
 type parkedCopy struct {
-	partition int32 // of its origin
 	keyed
 	outstanding
 	written time.Time
 }
 
-// findOut reads, for each partition, the copies that are outstanding, the newest of a record last. The order
+// findOut reads, for each part, the copies that are outstanding, the newest of a record last. The order
 // of its looks makes sure that a record on its way is seen at one place at least: it is written to the next
 // one before its offset is committed, and to replay before it is settled.
-func (q *sequencing) findOut(ctx context.Context, client sarama.Client, partitions []int32) (map[int32][]parkedCopy, error) {
+func (q *sequencing) findOut(ctx context.Context, client sarama.Client, of shares, parts []int32) (map[int32][]parkedCopy, error) {
 	settled, err := q.settledLetters(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("settled dead letters: %w", err)
@@ -168,7 +172,7 @@ func (q *sequencing) findOut(ctx context.Context, client sarama.Client, partitio
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", q.ladder.dlq, err)
 	}
-	ranges, err := q.ranges(client, partitions, int32(len(letters)))
+	ranges, err := q.ranges(client, of, parts, int32(len(letters)))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +187,7 @@ func (q *sequencing) findOut(ctx context.Context, client sarama.Client, partitio
 	for i, r := range ranges {
 		reading.Go(func() error {
 			return r.read(ctx, consumer, func(message *sarama.ConsumerMessage) {
-				if c, outstanding := q.copyOf(message, settled); outstanding {
+				if c, outstanding := q.copyOf(message, of, settled); outstanding {
 					copies[i] = append(copies[i], c)
 				}
 			})
@@ -194,7 +198,8 @@ func (q *sequencing) findOut(ctx context.Context, client sarama.Client, partitio
 	}
 	found := map[int32][]parkedCopy{}
 	for _, c := range slices.Concat(copies...) {
-		found[c.partition] = append(found[c.partition], c)
+		part := c.partition % of.parts
+		found[part] = append(found[part], c)
 	}
 	for _, list := range found {
 		slices.SortStableFunc(list, func(a, b parkedCopy) int { return a.written.Compare(b.written) })
@@ -205,17 +210,16 @@ func (q *sequencing) findOut(ctx context.Context, client sarama.Client, partitio
 // maxParallelReads bounds the partitions that are read at once.
 const maxParallelReads = 16
 
-// copyOf makes a copy of what was read, unless it is settled. A retry topic's record of another partition has
-// no order that this one could keep; the DLQ may have fewer partitions.
-func (q *sequencing) copyOf(message *sarama.ConsumerMessage, settled map[letter]bool) (parkedCopy, bool) {
+// copyOf makes a copy of what was read, unless it is settled. A retry topic's record of another part has no order that
+// could be kept where it is read.
+func (q *sequencing) copyOf(message *sarama.ConsumerMessage, of shares, settled map[letter]bool) (parkedCopy, bool) {
 	j, ours := readJourney(message)
 	dead := message.Topic == q.ladder.dlq
-	if !ours || j.discard || message.Key == nil || dead && settled[letter{message.Partition, message.Offset}] || !dead && j.partition != message.Partition {
+	if !ours || j.discard || message.Key == nil || dead && settled[letter{message.Partition, message.Offset}] || !dead && j.partition%of.parts != message.Partition%of.parts {
 		return parkedCopy{}, false
 	}
 	return parkedCopy{
-		partition:   j.partition,
-		keyed:       keyed{j.topic, string(message.Key)},
+		keyed:       j.keyOf(message.Key),
 		outstanding: outstanding{offset: j.offset, at: j.at.UnixMilli(), topic: message.Topic, position: message.Offset},
 		written:     message.Timestamp,
 	}, true
@@ -229,22 +233,28 @@ type span struct {
 }
 
 // ranges asks for the committed offsets first and for the ends afterwards.
-func (q *sequencing) ranges(client sarama.Client, partitions []int32, letters int32) ([]span, error) {
+func (q *sequencing) ranges(client sarama.Client, of shares, parts []int32, letters int32) ([]span, error) {
 	parked := map[string][]int32{}
 	for _, topic := range q.parkedTopics() {
-		parked[topic] = partitions
+		for _, part := range parts {
+			parked[topic] = append(parked[topic], of.of(part, of.counts[topic])...)
+		}
 	}
 	committed, err := committedOffsets(client, q.group, parked)
 	if err != nil {
 		return nil, fmt.Errorf("committed offsets: %w", err)
 	}
 	var spans []span
-	for _, partition := range partitions {
-		for _, topic := range q.parkedTopics() {
+	for topic, partitions := range parked {
+		for _, partition := range partitions {
 			spans = append(spans, span{topic: topic, partition: partition, from: committed(topic, partition)})
 		}
-		if dead := (span{topic: q.ladder.dlq, partition: partition % letters, from: -1}); !slices.Contains(spans, dead) {
-			spans = append(spans, dead)
+	}
+	for _, part := range parts {
+		for _, partition := range of.letters(part, letters) {
+			if dead := (span{topic: q.ladder.dlq, partition: partition, from: -1}); !slices.Contains(spans, dead) {
+				spans = append(spans, dead)
+			}
 		}
 	}
 	oldest, err := offsetsAt(client, spans, sarama.OffsetOldest)

@@ -66,7 +66,7 @@ func (f StateFeed) Run(ctx context.Context, handle func(ctx context.Context, bat
 	dead := &parker{cluster: f.Cluster, topics: f.Names, maxRecordBytes: f.MaxRecordBytes}
 	defer dead.close()
 	feeder := &feeder{feed: f, handle: handle, dead: dead, metrics: metrics.of(f.Group)}
-	member{f.Cluster, f.Names.Group(f.Group), f.Topics, sarama.NewBalanceStrategySticky(), feeder, f.Logger}.run(ctx)
+	member{f.Cluster, f.Names.Group(f.Group), f.Topics, []sarama.BalanceStrategy{sarama.NewBalanceStrategySticky()}, feeder, f.Logger}.run(ctx)
 	return nil
 }
 

@@ -36,7 +36,11 @@ func (migrateCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d Kafka topics are there\n", len(p.provision().Topics))
+	sizes, err := p.provision().Sizes(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d Kafka topics are there, %s\n", len(p.provision().Topics), sizes)
 	if err := p.provision().Check(ctx); err != nil {
 		return err
 	}

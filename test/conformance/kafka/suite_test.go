@@ -27,7 +27,7 @@ type trial struct {
 }
 
 // shared trials can run beside others on one broker; restartTrials need one of their own.
-var shared = concat(topicTrials, relayTrials, republishTrials, feedTrials, consumeTrials, laneTrials, ladderTrials, orderTrials, memberTrials, zombieTrials, metricTrials)
+var shared = concat(topicTrials, relayTrials, republishTrials, feedTrials, consumeTrials, laneTrials, ladderTrials, orderTrials, partitionTrials, memberTrials, zombieTrials, metricTrials)
 
 func concat(lists ...[]trial) (all []trial) {
 	for _, list := range lists {
