@@ -229,6 +229,8 @@ func checkTopics(ctx context.Context, s *settings) finding {
 	}
 	if err := provision.Check(ctx); err != nil {
 		f.state, f.remedy = err.Error(), "run `andes migrate`"
+	} else if sizes, err := provision.Sizes(ctx); err == nil {
+		f.state += ", " + sizes
 	}
 	return f
 }
