@@ -90,6 +90,9 @@ func (c *readsCmd) report(r *reads.Result) error {
 	for _, figure := range r.Figures() {
 		fmt.Printf("RESULT %s %.2f %s (%s)\n", figure.Name, figure.Value, figure.Unit, figure.Note)
 	}
+	if warning := r.Warning(); warning != "" {
+		fmt.Println(warning)
+	}
 	fmt.Printf("\nreport: %s\n", shorter(filepath.Join(r.Options.Folder, reads.ReportFile)))
 	if broken {
 		return errNotAsWanted

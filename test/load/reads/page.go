@@ -22,6 +22,9 @@ func (r *Result) Page() report.Page {
 				r.Began.UTC().Format("2006-01-02 15:04 MST"), runtime.NumCPU(), r.behind()),
 		},
 	}
+	if warning := r.Warning(); warning != "" {
+		p.Lead = append(p.Lead, warning)
+	}
 	if r.Interrupted {
 		p.Lead = append(p.Lead, "The run was interrupted: what is here is what was measured until then.")
 	}
@@ -33,6 +36,14 @@ func (r *Result) Page() report.Page {
 	}
 	p.Sections = append(p.Sections, r.method())
 	return p
+}
+
+// Warning tells that the machine had other work when the run began; "" if it had not.
+func (r *Result) Warning() string {
+	if r.Busy < float64(runtime.NumCPU()) {
+		return ""
+	}
+	return fmt.Sprintf("The machine was busy already when the run began (%.0f processes wanted one of its %d cores), so latencies say little.", r.Busy, runtime.NumCPU())
 }
 
 func (r *Result) behind() string {

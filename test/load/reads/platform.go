@@ -252,6 +252,19 @@ func (p *platform) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
+// busy is the load average; 0 where there is none.
+func busy() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	var lastMinute float64
+	if _, err := fmt.Sscan(string(text), &lastMinute); err != nil {
+		return 0
+	}
+	return lastMinute
+}
+
 func ownCPU() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -248,6 +248,12 @@ func TestASideIsPlayedThroughItsPhases(t *testing.T) {
 	}
 }
 
+func TestABusyMachineIsTold(t *testing.T) {
+	if (&Result{Busy: 0.5}).Warning() != "" || (&Result{Busy: 1e6}).Warning() == "" {
+		t.Error("it is not told, or where it need not be")
+	}
+}
+
 func TestATrytonAnswersItsErrorsWithStatus200(t *testing.T) {
 	c := newCatalogue([]item{{"A", 5, "2.50"}})
 	s := &session{tryton: &Tryton{Database: "d"}}

@@ -176,6 +176,7 @@ func (l *lab) quota(s *side) []phase {
 type Result struct {
 	Began       time.Time
 	Options     Options
+	Busy        float64  // processes that wanted a core before the run began, by the load average of the last minute
 	Settings    []string // of Andes, that differ from the defaults
 	Takes       []*Take
 	Freshness   Freshness
@@ -199,7 +200,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			o.Scenarios = []int{Peak}
 		}
 	}
-	l := &lab{o: o, result: &Result{Began: time.Now(), Options: o, Settings: settingsOf(o)}}
+	l := &lab{o: o, result: &Result{Began: time.Now(), Options: o, Busy: busy(), Settings: settingsOf(o)}}
 	if err := o.Validate(); err != nil {
 		return l.result, err
 	}
