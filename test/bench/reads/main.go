@@ -7,6 +7,8 @@
 //	                       second, ÷ those of a bare net/http handler, in a process of its own as well, which
 //	                       writes the same body with a Content-Type and does nothing else; the same client,
 //	                       the same number of connections, one request at a time on each
+//	read_cpu_ratio         the same by the CPU time that an answer costs server and client, which others on the
+//	                       machine disturb less
 //	read_vs_redis          SKU values answered so ÷ values of 16 rueidis clients that do nothing but MGETs of
 //	                       the same 10 keys each, from the Redis that Andes reads
 //	read_vs_redis_pipelined  the same ÷ 16 callers of one rueidis client, which sends what they ask together
@@ -123,7 +125,7 @@ func rates(ctx context.Context, o options, p *platform, report measure.Report) e
 	report.Note("%d connections, one request at a time on each, %d different questions for %d SKUs each; body %d bytes; quota on, tiers raised",
 		o.connections, len(asked), skusAsked, len(asked[0].want))
 	report.Note("nothing is durable here: PostgreSQL and Kafka are idle, Redis is read")
-	var ratio, values, pipelined, perSecond series
+	var ratio, cpu, values, pipelined, perSecond series
 	for i := range measure.Runs {
 		var sides [4]side // bare, edge, MGET, MGET pipelined
 		for range turns {
@@ -142,6 +144,7 @@ func rates(ctx context.Context, o options, p *platform, report measure.Report) e
 		}
 		report.Note("run %d: bare %s; edge %s; MGET %s; MGET pipelined %s", i+1, sides[0], sides[1], sides[2], sides[3])
 		ratio = append(ratio, sides[1].rate()/sides[0].rate())
+		cpu = append(cpu, sides[0].cpu()/sides[1].cpu())
 		values = append(values, sides[1].rate()/sides[2].rate())
 		pipelined = append(pipelined, sides[1].rate()/sides[3].rate())
 		perSecond = append(perSecond, sides[1].rate())
@@ -150,6 +153,7 @@ func rates(ctx context.Context, o options, p *platform, report measure.Report) e
 		}
 	}
 	report.Result("read_ratio", ratio, "x")
+	report.Result("read_cpu_ratio", cpu, "x")
 	report.Result("read_vs_redis", values, "x")
 	report.Result("read_vs_redis_pipelined", pipelined, "x")
 	report.Result("read_answers", perSecond, "/s")
@@ -173,6 +177,9 @@ func (s *side) add(turn side) {
 }
 
 func (s side) rate() float64 { return float64(s.answers) / s.took.Seconds() }
+
+// cpu is what an answer cost client and server together, in seconds.
+func (s side) cpu() float64 { return (s.client + s.server).Seconds() / float64(s.answers) }
 
 func (s side) String() string {
 	text := fmt.Sprintf("%.0f/s, client %.2f cores", s.rate(), s.client.Seconds()/s.took.Seconds())

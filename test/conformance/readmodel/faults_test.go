@@ -111,55 +111,57 @@ func (r *retailer) spared(t *testing.T) bool {
 
 // Field cases: writes that go on to the old primary until a restart; data that is gone after a failover;
 // one script that blocks the server; a client that never comes back.
+var faults = map[string]struct{ begin, end func(*retailer) }{
+	"flushed": {
+		func(r *retailer) { r.server.Must("FLUSHALL") }, func(*retailer) {},
+	},
+	"killed and started empty": {
+		func(r *retailer) { r.server.Kill() }, func(r *retailer) { r.server.Start() },
+	},
+	"hanging": {
+		func(r *retailer) { r.server.Hang() }, func(r *retailer) { r.server.Resume() },
+	},
+	"busy with a script that does not end": {
+		func(r *retailer) {
+			r.server.Must("CONFIG", "SET", "busy-reply-threshold", "50")
+			r.server.Send("EVAL", "while true do end", "0")
+		},
+		func(r *retailer) { r.server.Must("SCRIPT", "KILL") },
+	},
+	"connected and silent for a while": {
+		func(r *retailer) { r.server.Must("CLIENT", "PAUSE", "3000", "ALL") }, func(*retailer) {},
+	},
+	"killing connections": {
+		func(r *retailer) {
+			for range 20 {
+				r.server.Must("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			}
+		},
+		func(*retailer) {},
+	},
+	"evicting what it has no room for": {
+		func(r *retailer) {
+			r.server.Must("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+			r.server.Must("CONFIG", "SET", "maxmemory", "1")
+		},
+		func(r *retailer) { r.server.Must("CONFIG", "SET", "maxmemory", "0") },
+	},
+	"read-only": {
+		func(r *retailer) { r.server.Must("REPLICAOF", "127.0.0.1", "1") }, func(r *retailer) { r.server.Must("REPLICAOF", "NO", "ONE") },
+	},
+	"read-only and without data": {
+		func(r *retailer) { r.server.Must("FLUSHALL"); r.server.Must("REPLICAOF", "127.0.0.1", "1") },
+		func(r *retailer) { r.server.Must("REPLICAOF", "NO", "ONE") },
+	},
+	"out of memory and without data": {
+		func(r *retailer) { r.server.Must("FLUSHALL"); r.server.Must("CONFIG", "SET", "maxmemory", "1") },
+		func(r *retailer) { r.server.Must("CONFIG", "SET", "maxmemory", "0") },
+	},
+}
+
 func TestAnswersStayRightWhateverHappensToRedis(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]struct{ begin, end func(*retailer) }{
-		"flushed": {
-			func(r *retailer) { r.server.Must("FLUSHALL") }, func(*retailer) {},
-		},
-		"killed and started empty": {
-			func(r *retailer) { r.server.Kill() }, func(r *retailer) { r.server.Start() },
-		},
-		"hanging": {
-			func(r *retailer) { r.server.Hang() }, func(r *retailer) { r.server.Resume() },
-		},
-		"busy with a script that does not end": {
-			func(r *retailer) {
-				r.server.Must("CONFIG", "SET", "busy-reply-threshold", "50")
-				r.server.Send("EVAL", "while true do end", "0")
-			},
-			func(r *retailer) { r.server.Must("SCRIPT", "KILL") },
-		},
-		"connected and silent for a while": {
-			func(r *retailer) { r.server.Must("CLIENT", "PAUSE", "3000", "ALL") }, func(*retailer) {},
-		},
-		"killing connections": {
-			func(r *retailer) {
-				for range 20 {
-					r.server.Must("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-				}
-			},
-			func(*retailer) {},
-		},
-		"evicting what it has no room for": {
-			func(r *retailer) {
-				r.server.Must("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
-				r.server.Must("CONFIG", "SET", "maxmemory", "1")
-			},
-			func(r *retailer) { r.server.Must("CONFIG", "SET", "maxmemory", "0") },
-		},
-		"read-only": {
-			func(r *retailer) { r.server.Must("REPLICAOF", "127.0.0.1", "1") }, func(r *retailer) { r.server.Must("REPLICAOF", "NO", "ONE") },
-		},
-		"read-only and without data": {
-			func(r *retailer) { r.server.Must("FLUSHALL"); r.server.Must("REPLICAOF", "127.0.0.1", "1") },
-			func(r *retailer) { r.server.Must("REPLICAOF", "NO", "ONE") },
-		},
-		"out of memory and without data": {
-			func(r *retailer) { r.server.Must("FLUSHALL"); r.server.Must("CONFIG", "SET", "maxmemory", "1") },
-			func(r *retailer) { r.server.Must("CONFIG", "SET", "maxmemory", "0") },
-		},
-	} {
+	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
 			if err := r.right(t.Context()); err != nil {
