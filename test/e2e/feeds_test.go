@@ -48,7 +48,7 @@ func (c *client) freshness(sku string) (asOf time.Time, stale bool, err error) {
 // Legacy systems that are hardly ever polled tell of their changes, and what they tell is answered. What they
 // tell and can't be used is in operators' list until they put it right.
 func TestWhatLegacySystemsTellIsAnswered(t *testing.T) {
-	s := start(t, options{settings: map[string]string{
+	s := start(t, options{stock: map[string]int64{"A": 1000}, settings: map[string]string{
 		"WMS_POLL": "1h", "ERP_POLL": "1h", "WMS_FEED_SECRET": feedSecret, "ERP_FEED_SECRET": feedSecret,
 	}})
 	if err := s.lab.WMS.Turn(func(k *wms.Knobs) { k.PushURL, k.PushSecret = "http://"+s.front.address()+"/v1/feeds/wms/changes", feedSecret }); err != nil {
