@@ -271,6 +271,7 @@ func TestBusinessRefusalsHaveTheirOwnCodes(t *testing.T) {
 		code    eventstore.Code
 		pointer string
 	}{
+		"a card number":          {strings.Replace(smallOrder, "tok_visa", "4111-1111-1111-1111", 1), order.CodePaymentTokenInvalid, "/payment/token"},
 		"unknown SKU":            {strings.Replace(smallOrder, `"A"`, `"a"`, 1), order.CodeUnknownSKU, "/lines/0/sku"},
 		"no SKU":                 {strings.Replace(smallOrder, `"A"`, `" A"`, 1), sku.CodeInvalid, "/lines/0/sku"},
 		"long SKU":               {strings.Replace(smallOrder, `"A"`, `"`+strings.Repeat("A", 65)+`"`, 1), sku.CodeInvalid, "/lines/0/sku"},

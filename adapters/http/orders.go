@@ -106,7 +106,7 @@ func (a *API) orderEndpoints() []*endpoint {
 			answers: []answer{{status: 202, description: "The order is placed", body: view, headers: []string{"Location", replayedHeader}}},
 			refusals: slices.Concat(commandCodes, []eventstore.Code{
 				order.CodeUnknownSKU, order.CodeCurrencyMismatch, order.CodePriceMismatch, order.CodeNoPrice, order.CodeOrderInvalid, order.CodeTotalTooLarge,
-				order.CodeDuplicateReference, reservation.CodeInsufficientStock,
+				order.CodeDuplicateReference, order.CodePaymentTokenInvalid, reservation.CodeInsufficientStock,
 			}),
 			handle: (*call).placeOrder,
 		},

@@ -97,14 +97,15 @@ var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 
 // Refusals of orders.
 const (
-	CodeNotFound           eventstore.Code = "NOT_FOUND"
-	CodeNotCancellable     eventstore.Code = "ORDER_NOT_CANCELLABLE"
-	CodeDuplicateReference eventstore.Code = "DUPLICATE_ORDER_REFERENCE"
-	CodeUnknownSKU         eventstore.Code = "UNKNOWN_SKU"
-	CodeQuantityInvalid    eventstore.Code = "QUANTITY_INVALID"
-	CodeCurrencyMismatch   eventstore.Code = "CURRENCY_MISMATCH"
-	CodePriceMismatch      eventstore.Code = "PRICE_MISMATCH"
-	CodeNoPrice            eventstore.Code = "PRICE_UNKNOWN"
-	CodeOrderInvalid       eventstore.Code = "ORDER_INVALID"
-	CodeTotalTooLarge      eventstore.Code = "TOTAL_TOO_LARGE"
+	CodeNotFound            eventstore.Code = "NOT_FOUND"
+	CodeNotCancellable      eventstore.Code = "ORDER_NOT_CANCELLABLE"
+	CodeDuplicateReference  eventstore.Code = "DUPLICATE_ORDER_REFERENCE"
+	CodeUnknownSKU          eventstore.Code = "UNKNOWN_SKU"
+	CodeQuantityInvalid     eventstore.Code = "QUANTITY_INVALID"
+	CodePaymentTokenInvalid eventstore.Code = "PAYMENT_TOKEN_INVALID"
+	CodeCurrencyMismatch    eventstore.Code = "CURRENCY_MISMATCH"
+	CodePriceMismatch       eventstore.Code = "PRICE_MISMATCH"
+	CodeNoPrice             eventstore.Code = "PRICE_UNKNOWN"
+	CodeOrderInvalid        eventstore.Code = "ORDER_INVALID"
+	CodeTotalTooLarge       eventstore.Code = "TOTAL_TOO_LARGE"
 )

@@ -132,6 +132,9 @@ func (c Place) checkShape() error {
 	if c.PaymentToken == "" {
 		complain(CodeOrderInvalid, "/payment/token", "a payment token is needed")
 	}
+	if isCardNumber(c.PaymentToken) {
+		complain(CodePaymentTokenInvalid, "/payment/token", "a card number is no payment token: send the token that the payment gateway gave for it")
+	}
 	for i, line := range c.Lines {
 		if fault := sku.Check(line.SKU); fault != "" {
 			complain(sku.CodeInvalid, fmt.Sprintf("/lines/%d/sku", i), "%s", fault)
