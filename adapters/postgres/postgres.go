@@ -59,6 +59,10 @@ const (
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
+// errURL does not say what is wrong: the driver's error quotes what it does not understand, and that may be a part of
+// the password.
+var errURL = errors.New("postgres: the URL can't be read; in a user or password, % and / and @ are written as %25, %2F and %40")
+
 // connConfig gives the settings of every connection. Sessions fetch by key lists, which the planner
 // can't know to be short: without these settings a plan made for an empty table would scan a full one.
 func (c Config) connConfig() (*pgx.ConnConfig, error) {
@@ -67,7 +71,7 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 	}
 	cfg, err := pgx.ParseConfig(c.URL)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %w", err)
+		return nil, errURL
 	}
 	c.apply(cfg)
 	return cfg, nil
@@ -113,7 +117,7 @@ func Open(ctx context.Context, config Config, registry *eventstore.Registry) (*D
 	}
 	poolConfig, err := pgxpool.ParseConfig(config.URL)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %w", err)
+		return nil, errURL
 	}
 	config.apply(poolConfig.ConnConfig)
 	poolConfig.PingTimeout = pingLimit

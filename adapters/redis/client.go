@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,8 @@ func (c Config) validate() error {
 		}
 	}
 	complain(len(c.Addrs) == 0, "no address is given")
+	complain(slices.ContainsFunc(c.Addrs, func(address string) bool { return strings.ContainsAny(address, "@/") }),
+		"an address is no host:port; a URL is none, nor may there be a password in it") // it is not repeated here
 	complain(strings.ContainsAny(c.Prefix, "{}"), "the prefix of the keys must have no braces, they would put all keys in one slot")
 	complain(c.NearBytes < 0, "the memory for what is kept at hand is negative")
 	complain(c.DialTimeout < 0 || c.WriteTimeout < 0 || c.StallTimeout < 0 || c.ConnLifetime < 0, "a timeout is negative")

@@ -198,11 +198,11 @@ func checkKafka(ctx context.Context, s *settings) finding {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", brokers[0])
 	if err != nil {
-		f.state, f.remedy = brokers[0]+" does not answer", startServices
+		f.state, f.remedy = withoutUser(brokers[0])+" does not answer", startServices
 		return f
 	}
 	_ = conn.Close()
-	f.state = s.KafkaBrokers
+	f.state = withoutUser(s.KafkaBrokers)
 	if kind := os.Getenv("ANDES_BROKER_KIND"); kind != "" {
 		f.state += " (" + kind + ")"
 	}
@@ -238,12 +238,12 @@ func checkTopics(ctx context.Context, s *settings) finding {
 // legacy looks whether a legacy system's port answers at all; what it answers is the adapter's affair.
 func legacy(name, setting, meanwhile string, address func(*settings) string) func(context.Context, *settings) finding {
 	return func(ctx context.Context, s *settings) finding {
-		f := finding{need: name, state: address(s)}
+		f := finding{need: name, state: withoutUser(address(s))}
 		if f.state == "" {
 			f.state, f.remedy = "ANDES_"+strings.ToUpper(setting)+" is not set", "set it; `make run` starts simulators"
 			return f
 		}
-		target, err := url.Parse(f.state)
+		target, err := url.Parse(address(s))
 		if err != nil || target.Host == "" {
 			f.remedy = "it is not a URL"
 			return f
@@ -269,7 +269,7 @@ func hostPort(target *url.URL) string {
 }
 
 func checkIssuer(ctx context.Context, s *settings) finding {
-	f := finding{need: "OIDC issuer", state: s.OIDCIssuer}
+	f := finding{need: "OIDC issuer", state: withoutUser(s.OIDCIssuer)}
 	if s.OIDCIssuer == "" && s.development() {
 		f.state = "the built-in development issuer"
 		return f
@@ -281,7 +281,7 @@ func checkIssuer(ctx context.Context, s *settings) finding {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil || response.StatusCode != http.StatusOK {
-		f.state, f.remedy = "its keys can't be read from "+s.OIDCJWKS, "check ANDES_OIDC_JWKS; partners' tokens can't be verified"
+		f.state, f.remedy = "its keys can't be read from "+withoutUser(s.OIDCJWKS), "check ANDES_OIDC_JWKS; partners' tokens can't be verified"
 		return f
 	}
 	_ = response.Body.Close()

@@ -48,6 +48,9 @@ func run() int {
 	var line cli
 	parser := newParser(&line)
 	parsed, err := parser.Parse(os.Args[1:])
+	if err == nil {
+		err = refuseEmpty(parsed)
+	}
 	if err != nil {
 		return fail(fmt.Errorf("%w (andes --help tells the commands, andes COMMAND --help their flags)", err))
 	}

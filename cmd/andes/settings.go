@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +104,8 @@ type settings struct {
 
 	StartWait time.Duration `koanf:"start_wait"` // for services at start
 	StopWait  time.Duration `koanf:"stop_wait"`  // for each stage at stop
+
+	unknown []string // of the file
 }
 
 const (
@@ -142,11 +145,13 @@ func loadSettings(path string) (*settings, error) {
 	if err := k.Load(structs.Provider(defaultSettings(), "koanf"), nil); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
+	known := k.Keys()
 	if path != "" {
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return nil, fmt.Errorf("configuration file %s: %w", path, err)
 		}
 	}
+	unknown := slices.DeleteFunc(k.Keys(), func(name string) bool { return slices.Contains(known, name) })
 	fromEnv := env.Provider(".", env.Opt{
 		Prefix: envPrefix,
 		TransformFunc: func(name, value string) (string, any) {
@@ -157,7 +162,7 @@ func loadSettings(path string) (*settings, error) {
 	if err := k.Load(fromEnv, nil); err != nil {
 		return nil, fmt.Errorf("configuration from the environment: %w", err)
 	}
-	var s settings
+	s := settings{unknown: unknown}
 	if err := k.Unmarshal("", &s); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -196,6 +201,11 @@ func (s *settings) check() error {
 	for name, tiers := range map[string]string{"retry_tiers": s.RetryTiers, "webhook_retry_tiers": s.WebhookRetryTiers} {
 		delays, err := durations(tiers)
 		complain(err != nil || len(delays) == 0, name, "is no comma-separated list of delays, as 1m,10m,1h")
+		complain(err == nil && !ladder(delays), name, "must be delays above zero, each longer than the one before, as 1m,10m,1h")
+	}
+	faults = append(faults, s.checkAddresses()...)
+	for _, name := range s.unknown {
+		faults = append(faults, fmt.Errorf("the configuration file sets %q, which is no setting", name))
 	}
 	complain(s.OMSRetryFor <= 0, "oms_retry_for", "must be above zero")
 	complain(s.PaymentInquiry <= 0 || s.PaymentExpiry <= 0, "payment_expiry", "and payment_inquiry must be above zero")
@@ -217,6 +227,9 @@ func (s *settings) required(names ...string) error {
 		if values[name] == "" {
 			faults = append(faults, fmt.Errorf("%s%s is not set", envPrefix, strings.ToUpper(name)))
 		}
+	}
+	if len(names) > 0 {
+		faults = append(faults, s.checkAddresses(names...)...)
 	}
 	return errors.Join(faults...)
 }
