@@ -67,6 +67,7 @@ type Band struct {
 const (
 	width, height            = 860, 300
 	left, right, top, bottom = 64, 16, 28, 40
+	letter                   = 6.0 // width of one
 	maxTicks                 = 8
 	maxDrawn                 = 4000 // points of a line
 )
@@ -185,7 +186,9 @@ func (c Chart) bands(b *strings.Builder, x scale) {
 		}
 		fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`, class, from, top, max(to-from, 0), height-top-bottom)
 		fmt.Fprintf(b, `<line class="edge" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`, from, from, top-14, height-bottom)
-		fmt.Fprintf(b, `<text class="band" x="%.1f" y="%d">%s</text>`, from+4, top-6, html.EscapeString(band.Text))
+		if to-from > letter*float64(len(band.Text)) { // else it would be written over the next one
+			fmt.Fprintf(b, `<text class="band" x="%.1f" y="%d">%s</text>`, from+4, top-6, html.EscapeString(band.Text))
+		}
 	}
 }
 
