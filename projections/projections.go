@@ -141,8 +141,11 @@ func (s *Set) Projections() []Projection { return s.list }
 func (s *Set) Only(names ...string) (*Set, error) {
 	var list []Projection
 	var faults []error
-	for _, name := range names {
+	for i, name := range names {
 		found, exists := s.Projection(name)
+		if slices.Contains(names[:i], name) {
+			faults = append(faults, fmt.Errorf("the read model %q is named twice", name))
+		}
 		if !exists {
 			faults = append(faults, fmt.Errorf("there is no read model %q; the read models are %s", name, strings.Join(s.Names(), ", ")))
 		}

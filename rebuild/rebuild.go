@@ -55,7 +55,7 @@ type Batch struct {
 	Part    Part
 	Records []eventstore.StateRecord
 	Broken  []Broken // were no states and are in the DLQ
-	// Reject puts a record that can't be used into the DLQ.
+	// Reject puts a record that can't be used into the DLQ, where it is once, however often it is met.
 	Reject func(ctx context.Context, record int, why error) (Broken, error)
 }
 

@@ -46,8 +46,9 @@ type ModelReport struct {
 // Report is the outcome of a check.
 type Report struct {
 	Models      []ModelReport `json:"models"`
-	Differences []Difference  `json:"differences"` // the first ones
-	Stopped     bool          `json:"stopped"`     // there are more than the limit
+	Differences []Difference  `json:"differences"`       // the first ones
+	Stopped     bool          `json:"stopped"`           // there are more than the limit
+	Unknown     []string      `json:"unknown,omitempty"` // SKUs that were asked for and that neither side knows
 }
 
 // MaxNamed bounds how many differences a report names.

@@ -98,7 +98,22 @@ func onlySome(ctx context.Context, all []*comparison) error {
 			return err
 		}
 	}
+	tellUnknown(all)
 	return nil
+}
+
+// tellUnknown names the SKUs that no read model, and no state that one is made of, is about: most likely a mistake.
+func tellUnknown(all []*comparison) {
+	for _, sku := range all[0].check.Only {
+		if !slices.ContainsFunc(all, func(c *comparison) bool { return c.knows(sku) }) {
+			all[0].report.Unknown = append(all[0].report.Unknown, sku)
+		}
+	}
+}
+
+// knows tells whether there is a state of the SKU, or a key that should not be there.
+func (c *comparison) knows(sku string) bool {
+	return c.ofSKU[sku] || slices.ContainsFunc(c.report.Differences, func(d Difference) bool { return d.Key == c.model.Name+":"+sku })
 }
 
 // everything compares every key of PostgreSQL, one read model after the other. Meanwhile the keys of all of
@@ -134,7 +149,8 @@ type comparison struct {
 	generation projections.Generation
 	report     *Report
 	begun      bool
-	listed     *cells // of the keys that the read model has
+	listed     *cells          // of the keys that the read model has
+	ofSKU      map[string]bool // of the SKUs asked for, those with a state
 
 	mu       sync.Mutex // guards what is below while batches are compared side by side
 	found    ModelReport
@@ -213,9 +229,12 @@ func (c *comparison) runOnly(ctx context.Context) error {
 		return err
 	}
 	known := make(map[string]bool, len(records))
+	c.ofSKU = make(map[string]bool, len(records))
 	for batch := range slices.Chunk(records, maxAsked) {
 		for _, record := range batch {
 			known[record.Stream.Key] = true
+			_, sku, listed := strings.Cut(record.Stream.Key, "|") // of a price's key
+			c.ofSKU[record.Stream.Key], c.ofSKU[sku] = true, c.ofSKU[sku] || listed
 		}
 		if err := c.compare(ctx, batch); err != nil {
 			return err

@@ -127,11 +127,33 @@ func (w *work) verify(ctx context.Context) error {
 	if report.Differing() == 0 {
 		return nil
 	}
+	if err := w.named(ctx); err != nil {
+		return err
+	}
 	err = fmt.Errorf("%w in more than %d keys, such as %s: the topics have lost states; rebuild with --from=states", ErrDiffers, w.config.MaxMended, report.Example())
 	if w.run.Source != FromTopics {
 		err = fmt.Errorf("%w in %d keys, such as %s", ErrDiffers, report.Differing(), report.Example())
 	}
 	return err
+}
+
+// named fails if the pointer does not name the generation any more: keys that are missing then are no fault of the
+// source. The run can go on: it reads everything again.
+func (w *work) named(ctx context.Context) error {
+	named, err := w.config.Copy.Generations(ctx)
+	if err != nil {
+		return err
+	}
+	return w.names(named)
+}
+
+func (w *work) names(named projections.Generations) error {
+	for _, model := range w.run.Models {
+		if !named.Of(model).Names(w.run.Generation) {
+			return fmt.Errorf("generation %s is gone from Redis, which was emptied or lost its data meanwhile", w.run.Generation)
+		}
+	}
+	return nil
 }
 
 // maxSwitches bounds how often the pointer may be changed by others meanwhile.
@@ -144,10 +166,8 @@ func (w *work) switchOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, model := range w.run.Models {
-			if !named.Of(model).Names(w.run.Generation) {
-				return fmt.Errorf("generation %s is gone from Redis", w.run.Generation)
-			}
+		if err := w.names(named); err != nil {
+			return err
 		}
 		switched := named.With(w.config.Set.Names(), w.run.Models, func(l projections.Lineage) projections.Lineage {
 			return l.SwitchedTo(w.run.Generation)

@@ -115,9 +115,12 @@ func (r *StateReader) decode(ctx context.Context, part rebuild.Part, messages []
 	return batch, nil
 }
 
-// park puts a record into the DLQ, and fails when that does not work for long.
+// park puts a record into the DLQ unless it is there, and fails when that does not work for long.
 func (r *StateReader) park(ctx context.Context, message *sarama.ConsumerMessage, class string, why error) (rebuild.Broken, error) {
 	broken := rebuild.Broken{Where: partName(message.Topic, message.Partition) + "@" + strconv.FormatInt(message.Offset, 10), Why: why.Error()}
+	if before, err := r.parkedBefore(ctx, message); before || err != nil {
+		return broken, err
+	}
 	began := time.Now()
 	wait := backoff{least: readBackoffMin, most: readBackoffMax}
 	for attempt := 1; ; attempt++ {

@@ -19,6 +19,7 @@ type StateReader struct {
 	config StateReaderConfig
 	client sarama.Client
 	dead   *parker
+	parked *parkedOrigins
 }
 
 // StateReaderConfig says what is read. Group names the DLQ for what is no state: that of the projector,
@@ -62,7 +63,8 @@ func NewStateReader(ctx context.Context, config StateReaderConfig) (*StateReader
 		return nil, err
 	}
 	dead := &parker{cluster: config.Cluster, topics: config.Names, maxRecordBytes: config.MaxRecordBytes}
-	return &StateReader{config: config, client: client, dead: dead}, nil
+	parked := &parkedOrigins{known: map[parkedRecord]struct{}{}, scanned: map[int32]int64{}}
+	return &StateReader{config: config, client: client, dead: dead, parked: parked}, nil
 }
 
 // readerConfig gives a client whose attempts are short: the reader has a patience of its own.

@@ -227,6 +227,8 @@ func (c projectionsVerify) Run(ctx context.Context, s *settings, logger *slog.Lo
 		return err
 	}
 	switch {
+	case len(report.Unknown) > 0:
+		return fmt.Errorf("neither the read model nor PostgreSQL knows %s; keys that differ: %d", strings.Join(report.Unknown, ", "), report.Differing())
 	case report.Stopped:
 		return fmt.Errorf("%w in more than %d keys: rebuild it instead", errDiffers, rebuild.DefaultDifferences)
 	case report.Differing() > 0:

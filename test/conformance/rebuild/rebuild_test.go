@@ -146,6 +146,37 @@ func TestABrokenRecordGoesToTheDLQAndTheRestGoesOn(t *testing.T) {
 		t.Errorf("%d records are in the DLQ", len(letters))
 	}
 	w.expectSame()
+	// The same records are met again, by this reader and by another process.
+	w.rebuild(rebuild.Request{})
+	w.reader = w.openReader()
+	if run := w.rebuild(rebuild.Request{}); run.Broken != 2 {
+		t.Errorf("%d broken records are told the next time", run.Broken)
+	}
+	if letters := w.kafka.ReadAll(t, w.kafka.Topics.DLQ("projector")); len(letters) != 2 {
+		t.Errorf("%d records are in the DLQ after three rebuilds", len(letters))
+	}
+	w.produce(broken) // another one like it
+	w.rebuild(rebuild.Request{})
+	if letters := w.kafka.ReadAll(t, w.kafka.Topics.DLQ("projector")); len(letters) != 3 {
+		t.Errorf("%d records are in the DLQ after a new one", len(letters))
+	}
+}
+
+func TestWhatTheProjectorParkedIsNotParkedAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t, choice{})
+	w.kafka.Produce(t, &sarama.ProducerMessage{
+		Topic: w.kafka.Topics.State("stock"), Key: sarama.StringEncoder("k"), Value: sarama.StringEncoder("no state at all"),
+	})
+	stop := w.feed()
+	kafkatest.Eventually(t, "the projector parks it", func() bool { return len(w.kafka.ReadAll(t, w.kafka.Topics.DLQ("projector"))) == 1 })
+	stop()
+	if run := w.rebuild(rebuild.Request{}); run.Broken != 1 {
+		t.Errorf("%d broken records", run.Broken)
+	}
+	if letters := w.kafka.ReadAll(t, w.kafka.Topics.DLQ("projector")); len(letters) != 1 {
+		t.Errorf("%d records are in the DLQ", len(letters))
+	}
 }
 
 func TestDeletedStreamsAreNotBroughtBack(t *testing.T) {
