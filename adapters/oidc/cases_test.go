@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -376,5 +377,27 @@ func TestAFailedFetchIsLogged(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), "issuer down"); got != 1 {
 		t.Errorf("%d lines: %s", got, log.String())
+	}
+}
+
+// Tokens that came last are found as they are; a long one is not kept, only its digest.
+func TestALongTokenIsRememberedByItsDigestAlone(t *testing.T) {
+	b := newBench(t)
+	for name, c := range map[string]struct {
+		subject string
+		kept    bool
+	}{"short": {"s", true}, "long": {strings.Repeat("s", maxLast), false}} {
+		token := b.token("k1", map[string]any{"sub": c.subject})
+		b.accepts(token)
+		b.accepts(token)
+		if _, kept := b.verifier.last.get(token, b.clock()); kept != c.kept {
+			t.Errorf("%s: kept %v", name, kept)
+		}
+		if _, known := b.verifier.seen.get(sha256.Sum256([]byte(token)), b.clock()); !known {
+			t.Errorf("%s: its digest is not remembered", name)
+		}
+		b.pass(2 * time.Hour)
+		b.refuses(token, ErrClaims)
+		b.accepts(b.token("k1", nil))
 	}
 }
