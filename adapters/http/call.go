@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"andes/commands/partner"
 	"andes/eventstore"
@@ -249,6 +253,27 @@ func (c *call) meta() eventstore.Metadata {
 	}
 	return eventstore.Metadata{CorrelationID: c.correlation, Actor: actor, TraceParent: c.trace}
 }
+
+// operator names who calls for the audit log, which has to tell operators apart: by the token's subject, which may be a URN
+// or an address. Events and logs are told less (meta).
+func (c *call) operator() string {
+	subject := c.principal.Subject
+	if subject == "" {
+		return OpsAdmin
+	}
+	if len(subject) > maxSubject {
+		digest := sha256.Sum256([]byte(subject))
+		subject = strings.ToValidUTF8(subject[:maxSubject], "") + "~" + hex.EncodeToString(digest[:4])
+	}
+	if strings.ContainsFunc(subject, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(subject) {
+		quoted := strconv.Quote(subject)
+		subject = quoted[1 : len(quoted)-1]
+	}
+	return OpsAdmin + ":" + subject
+}
+
+// maxSubject bounds what the audit log keeps of a token's subject, in bytes. Of a longer one it has the beginning and a digest.
+const maxSubject = 256
 
 // timeout bounds the work for this call.
 func (c *call) timeout(d time.Duration) (context.Context, context.CancelFunc) {

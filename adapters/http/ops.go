@@ -92,7 +92,7 @@ func (a *API) opsEndpoints() []*endpoint {
 		},
 		{
 			method: http.MethodGet, path: "/ops/audit", id: "auditLog", tag: "operations", summary: "What operators did, newest first",
-			access: opsViewers, handle: (*call).answerAudit, parameters: auditParameters(), refusals: []eventstore.Code{CodeParameterInvalid},
+			access: opsViewers, handle: (*call).answerAudit, parameters: auditParameters(), refusals: []eventstore.Code{CodeParameterInvalid, deadletters.CodeConsumerUnknown},
 			answers: []answer{{status: 200, description: "A part of the audit log", body: reflect.TypeFor[auditBody]()}},
 		},
 	}
@@ -156,7 +156,7 @@ func (c *call) advanceRun() error {
 	defer cancel()
 	progress, err := c.api.DeadLetters.Advance(ctx, deadletters.Job{
 		Consumer: c.request.PathValue("consumer"), Action: body.Action, Filter: filter, All: body.All,
-		Limit: int(body.Limit), Rate: int(body.Rate), Force: body.Force, Reason: body.Reason, Cursor: body.Cursor, Actor: c.meta().Actor,
+		Limit: int(body.Limit), Rate: int(body.Rate), Force: body.Force, Reason: body.Reason, Cursor: body.Cursor, Actor: c.operator(),
 	})
 	if err != nil {
 		return toOperator(err)
@@ -196,7 +196,7 @@ func (c *call) editLetter() error {
 	ctx, cancel := c.timeout(c.api.Limits.OpsTimeout)
 	defer cancel()
 	progress, err := c.api.DeadLetters.Edit(ctx, deadletters.Correction{
-		Letter: ref, Payload: []byte(body.Payload), Force: body.Force, Reason: body.Reason, Actor: c.meta().Actor,
+		Letter: ref, Payload: []byte(body.Payload), Force: body.Force, Reason: body.Reason, Actor: c.operator(),
 	})
 	if err != nil {
 		return toOperator(err)

@@ -115,6 +115,9 @@ const (
 	asViewer = "Bearer ops:ops-viewer"
 )
 
+// someOperator is who the audit log names for asAdmin.
+const someOperator = OpsAdmin + ":someone@example.test"
+
 func TestOperatorsLookAsViewersAndChangeAsAdmins(t *testing.T) {
 	e := newEdge(t)
 	for _, call := range opsCalls {
@@ -154,6 +157,39 @@ func TestWhoDidItIsKnownFromTheToken(t *testing.T) {
 		t.Errorf("%+v", correction)
 	}
 	is(t, e.ask(http.MethodPost, "/ops/dlq/oms/runs", `{"action":"replayed","all":true,"actor":"somebody"}`, "Authorization", asAdmin), 422, CodeMemberUnknown)
+	got := e.ask(http.MethodPost, "/ops/dlq/oms/letters/3/17/edit", `{"payload":"[1]","reason":"a typo"}`, "Authorization", asAdmin)
+	if !strings.Contains(got.body, "expected a JSON object") {
+		t.Errorf("%s", got.body)
+	}
+}
+
+func TestTheAuditLogTellsOperatorsApart(t *testing.T) {
+	long := "urn:example:" + strings.Repeat("a", 300)
+	told := map[string]bool{}
+	for subject, actor := range map[string]string{
+		"ada": "ops-admin:ada", "auth0|5f7c": "ops-admin:auth0|5f7c", "dev:demo": "ops-admin:dev:demo", "someone@example.test": "ops-admin:someone@example.test",
+		"urn:x:y/z": "ops-admin:urn:x:y/z", "": "ops-admin", "a\nb\x1b[2J": `ops-admin:a\nb\x1b[2J`, "\u202eada": `ops-admin:\u202eada`, "\xff": `ops-admin:\xff`,
+		long + "1": "", long + "2": "",
+	} {
+		letters := &desk{}
+		e := newEdge(t, func(c *Config) {
+			c.DeadLetters = letters
+			c.Verify = func(context.Context, string) (Principal, error) {
+				return Principal{Subject: subject, Roles: []string{OpsAdmin}}, nil
+			}
+		})
+		e.ask(http.MethodPost, "/ops/dlq/oms/runs", `{"action":"replayed","all":true}`, "Authorization", asAdmin)
+		if len(letters.jobs) != 1 {
+			t.Fatalf("%q: %+v", subject, letters.jobs)
+		}
+		got := letters.jobs[0].Actor
+		if actor != "" && got != actor || len(got) > 300 || told[got] {
+			t.Errorf("%q is told as %q", subject, got)
+		}
+		if told[got] = true; strings.Contains(e.log.String(), "someone@example.test") {
+			t.Errorf("the log tells %q", subject)
+		}
+	}
 }
 
 func TestAFilterIsReadFromTheQuery(t *testing.T) {

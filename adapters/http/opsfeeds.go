@@ -132,7 +132,7 @@ func (c *call) rereadRecords() error {
 	}
 	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
 	defer cancel()
-	count, err := c.api.FeedDesk.Reread(ctx, feed, body.IDs, c.meta().Actor, body.Reason)
+	count, err := c.api.FeedDesk.Reread(ctx, feed, body.IDs, c.operator(), body.Reason)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (c *call) setGuard() error {
 	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
 	defer cancel()
 	standing, err := c.api.GuardDesk.Change(ctx, tuning.Change{
-		System: c.request.PathValue("system"), Reset: body.Reset, Patch: body.Set, Actor: c.meta().Actor, Reason: body.Reason,
+		System: c.request.PathValue("system"), Reset: body.Reset, Patch: body.Set, Actor: c.operator(), Reason: body.Reason,
 	})
 	if err != nil {
 		return toOperator(err)

@@ -130,7 +130,7 @@ func (c *call) promoOn() error {
 	if err != nil {
 		return err
 	}
-	plan := promo.Plan{SKUs: make([]string, len(body.SKUs)), Force: body.Force, Actor: c.meta().Actor, Reason: body.Reason}
+	plan := promo.Plan{SKUs: make([]string, len(body.SKUs)), Force: body.Force, Actor: c.operator(), Reason: body.Reason}
 	for i, each := range body.SKUs {
 		plan.SKUs[i] = string(each)
 	}
@@ -161,7 +161,7 @@ func (c *call) promoDegrade() error {
 		return err
 	}
 	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
-		return desk.Degrade(ctx, degraded, c.meta().Actor, body.Reason)
+		return desk.Degrade(ctx, degraded, c.operator(), body.Reason)
 	})
 }
 
@@ -171,7 +171,7 @@ func (c *call) promoOff() error {
 		return err
 	}
 	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
-		return desk.Off(ctx, c.meta().Actor, body.Reason)
+		return desk.Off(ctx, c.operator(), body.Reason)
 	})
 }
 

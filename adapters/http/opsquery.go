@@ -150,7 +150,7 @@ type rehearsalBody struct {
 
 // editBody replaces a letter's payload.
 type editBody struct {
-	Payload string `json:"payload" minLength:"2" maxLength:"921600" pattern:"^\\s*\\{" example:"{\"onHand\":3}" doc:"The event's JSON, as a text"`
+	Payload string `json:"payload" minLength:"2" maxLength:"921600" pattern:"^\\s*\\{" patternDescription:"a JSON object, as a text that begins with {" example:"{\"onHand\":3}" doc:"The event's JSON, as a text"`
 	Force   bool   `json:"force,omitzero"`
 	Reason  string `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
 }

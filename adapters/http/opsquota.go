@@ -54,7 +54,7 @@ func (c *call) setQuotas() error {
 	}
 	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
 	defer cancel()
-	standing, err := c.api.QuotaDesk.Change(ctx, quota.Change{Tiers: body.Tiers, Actor: c.meta().Actor, Reason: body.Reason})
+	standing, err := c.api.QuotaDesk.Change(ctx, quota.Change{Tiers: body.Tiers, Actor: c.operator(), Reason: body.Reason})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -224,7 +225,7 @@ func (w *walker) text(schema *huma.Schema, at string, own eventstore.Code) {
 	case len(schema.Enum) > 0 && !slices.Contains(schema.Enum, any(text)):
 		w.complain(at, own, CodeFormatInvalid, "expected one of %v", schema.Enum)
 	case schema.Pattern != "" && !w.patterns[schema.Pattern].MatchString(text):
-		w.complain(at, own, CodeFormatInvalid, "expected a text that matches %s", schema.Pattern)
+		w.complain(at, own, CodeFormatInvalid, "expected %s", cmp.Or(schema.PatternDescription, "a text that matches "+schema.Pattern))
 	case schema.Format == "date-time" && !isTime(text):
 		w.complain(at, own, CodeFormatInvalid, "expected an RFC 3339 time with its offset")
 	}

@@ -34,6 +34,11 @@ var badTrials = []trial{
 func unknownIsTold(t *testing.T, w *world) {
 	_, err := w.desk.List(t.Context(), deadletters.Query{Consumer: "nobody"})
 	refusedWith(t, err, deadletters.CodeConsumerUnknown, "nobody", consumer)
+	_, err = w.desk.Audit(t.Context(), deadletters.AuditQuery{Subject: "nobody"})
+	refusedWith(t, err, deadletters.CodeConsumerUnknown, "nobody", consumer)
+	if none, err := w.desk.Audit(t.Context(), deadletters.AuditQuery{Subject: consumer}); err != nil || len(none) != 0 {
+		t.Errorf("%+v, %v", none, err)
+	}
 	_, err = w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Filter: deadletters.Filter{Topic: "elsewhere"}})
 	refusedWith(t, err, deadletters.CodeTopicUnknown, "elsewhere", w.topic())
 	_, err = w.desk.List(t.Context(), deadletters.Query{Consumer: consumer, Filter: deadletters.Filter{Class: "odd"}})
