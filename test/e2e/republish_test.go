@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,11 +24,13 @@ func (s *scene) lose(topics ...string) {
 		}
 	}
 	s.eventually("the topics are gone", func() error {
-		described, err := admin.DescribeTopics([]string{s.schema + "." + topics[0]})
-		if err == nil && described[0].Err != sarama.ErrUnknownTopicOrPartition {
-			err = errors.New("it is still there")
+		for _, name := range topics {
+			described, err := admin.DescribeTopics([]string{s.schema + "." + name})
+			if err != nil || described[0].Err != sarama.ErrUnknownTopicOrPartition {
+				return fmt.Errorf("%s is still there (%w)", name, err)
+			}
 		}
-		return err
+		return nil
 	})
 	s.migrate()
 }

@@ -117,6 +117,19 @@ func (e *Env) config() *sarama.Config {
 	return config
 }
 
+// Lose deletes the topic and waits until the broker knows it no more, so that it takes no further record either.
+func (e *Env) Lose(t testing.TB, topic string) {
+	t.Helper()
+	admin := e.Admin(t)
+	if err := admin.DeleteTopic(topic); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, topic+" is gone", func() bool {
+		topics, err := admin.DescribeTopics([]string{topic})
+		return err == nil && len(topics) == 1 && topics[0].Err == sarama.ErrUnknownTopicOrPartition
+	})
+}
+
 // Ensure creates the topics.
 func (e *Env) Ensure(t testing.TB, topics []kafka.Topic, settings kafka.Settings) {
 	t.Helper()

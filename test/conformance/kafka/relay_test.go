@@ -177,9 +177,7 @@ func relayRepeatsAfterLostSession(t *testing.T, env *kafkatest.Env) {
 func failingTopicFallsBehind(t *testing.T, env *kafkatest.Env) {
 	known := ensure(t, env, kafka.Settings{Partitions: 1})
 	blocked := env.Topics.State("stock")
-	if err := env.Admin(t).DeleteTopic(blocked); err != nil {
-		t.Fatal(err)
-	}
+	env.Lose(t, blocked)
 	log := newLog()
 	startRelay(t, env, known, log)
 	const rounds = 5

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/IBM/sarama"
-
 	"andes/adapters/kafka"
 	"andes/eventstore"
 	"andes/test/kafkatest"
@@ -132,13 +130,7 @@ func republishWaits(t *testing.T, env *kafkatest.Env) {
 	startRelay(t, env, known, log)
 	waitRelayed(t, log)
 	lost := env.Topics.State("stock")
-	if err := env.Admin(t).DeleteTopic(lost); err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Eventually(t, "the topic is gone", func() bool {
-		topics, err := env.Admin(t).DescribeTopics([]string{lost})
-		return err == nil && len(topics) == 1 && topics[0].Err == sarama.ErrUnknownTopicOrPartition
-	})
+	env.Lose(t, lost)
 	log.order(eventstore.Republication{ID: "1", To: 2})
 	log.commit(placedEvent("o1", 2))
 	waitRelayed(t, log)

@@ -215,9 +215,7 @@ func TestAReadGoesOnFromAnyOffset(t *testing.T) {
 func TestALostTopicIsToldPlainly(t *testing.T) {
 	t.Parallel()
 	w := open(t, choice{ownKafka: true})
-	if err := w.kafka.Admin(t).DeleteTopic(w.kafka.Topics.State("price")); err != nil {
-		t.Fatal(err)
-	}
+	w.kafka.Lose(t, w.kafka.Topics.State("price"))
 	w.reader = w.openReader()
 	_, err := w.rebuilder(nil).Rebuild(t.Context(), rebuild.Request{})
 	if err == nil || !strings.Contains(err.Error(), w.kafka.Topics.State("price")) {
