@@ -17,7 +17,7 @@ type auditCmd struct {
 	Actor    string `help:"Only what this operator did." placeholder:"NAME"`
 	Action   string `help:"Only this action, as in dlq.discard." placeholder:"ACTION"`
 	RunID    string `name:"run" help:"Only this run." placeholder:"ID"`
-	Limit    int    `help:"Entries at the most." default:"50"`
+	Limit    limit  `help:"Entries at the most; 0: all." default:"50"`
 	dlqAccess
 }
 
@@ -30,24 +30,25 @@ func (c auditCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 		return err
 	}
 	defer desk.close()
-	var entries []deadletters.AuditEntry
 	query := deadletters.AuditQuery{Subject: c.Consumer, Actor: c.Actor, Action: c.Action, Run: c.RunID}
-	for len(entries) < c.Limit {
-		query.Limit = min(maxAuditPage, c.Limit-len(entries))
+	for told := 0; ; {
+		query.Limit = c.Limit.next(told, maxAuditPage)
 		page, err := desk.Audit(ctx, query)
 		if err != nil {
 			return err
 		}
-		entries = append(entries, page...)
-		if len(page) < query.Limit {
-			break
+		if err := printAudit(os.Stdout, c.Output, told == 0, page); err != nil {
+			return err
+		}
+		if told += len(page); len(page) < query.Limit || c.Limit.reached(told) {
+			return nil
 		}
 		query.Before = page[len(page)-1].ID
 	}
-	return printAudit(os.Stdout, c.Output, entries)
 }
 
-func printAudit(out io.Writer, output string, entries []deadletters.AuditEntry) error {
+// printAudit prints a page of the audit log.
+func printAudit(out io.Writer, output string, first bool, entries []deadletters.AuditEntry) error {
 	if output == "json" {
 		for _, entry := range entries {
 			if err := printJSON(out, entry); err != nil {
@@ -57,7 +58,9 @@ func printAudit(out io.Writer, output string, entries []deadletters.AuditEntry) 
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "AT\tACTOR\tACTION\tSUBJECT\tCOUNT\tRUN\tREASON\tSELECTED")
+	if first {
+		fmt.Fprintln(table, "AT\tACTOR\tACTION\tSUBJECT\tCOUNT\tRUN\tREASON\tSELECTED")
+	}
 	for _, e := range entries {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", stampOf(e.At), cell(e.Actor), e.Action, e.Subject, e.Count, e.Run, cell(e.Reason), cell(e.Detail))
 	}

@@ -99,8 +99,8 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) 
 type dlqListCmd struct {
 	Consumer string `arg:"" optional:"" help:"Whose DLQ; all by default."`
 	dlqFilter
-	Settled bool `help:"Also letters that are settled."`
-	Limit   int  `help:"Letters at the most." default:"50"`
+	Settled bool  `help:"Also letters that are settled."`
+	Limit   limit `help:"Letters at the most; 0: all." default:"50"`
 	dlqAccess
 }
 
@@ -125,7 +125,7 @@ type dlqExportCmd struct {
 	Consumer string `arg:"" help:"Whose DLQ."`
 	dlqFilter
 	Settled bool   `help:"Also letters that are settled."`
-	Limit   int    `help:"Letters at the most; 0: all." default:"0"`
+	Limit   limit  `help:"Letters at the most; 0: all." default:"0"`
 	To      string `help:"The file; standard output by default." type:"path" placeholder:"FILE"`
 	dlqAccess
 }
@@ -161,7 +161,7 @@ type letterSearch struct {
 	consumer         string // "": every one
 	filter           dlqFilter
 	settled, payload bool
-	limit            int // 0: none
+	limit            limit
 	direct           bool
 }
 
@@ -182,16 +182,14 @@ func eachLetter(ctx context.Context, s *settings, logger *slog.Logger, search le
 	if search.consumer == "" {
 		consumers = s.deadLetterConsumers()
 	}
-	left, searched, refused := search.limit, 0, error(nil)
+	found, searched, refused := 0, 0, error(nil)
 	for _, consumer := range consumers {
 		query := deadletters.Query{Consumer: consumer, Filter: filter, All: search.settled, Payload: search.payload}
 		for first := true; first || query.Cursor != ""; first = false {
-			if search.limit > 0 && left == 0 {
+			if search.limit.reached(found) {
 				return true, nil
 			}
-			if query.Limit = letterPage; search.limit > 0 {
-				query.Limit = min(letterPage, left)
-			}
+			query.Limit = search.limit.next(found, letterPage)
 			page, err := desk.List(ctx, query)
 			if eventstore.CodeOf(err) == deadletters.CodeTopicUnknown && search.consumer == "" {
 				refused = err // others may read it
@@ -206,7 +204,7 @@ func eachLetter(ctx context.Context, s *settings, logger *slog.Logger, search le
 					return false, err
 				}
 			}
-			left -= len(page.Items)
+			found += len(page.Items)
 			query.Cursor = page.Cursor
 		}
 	}

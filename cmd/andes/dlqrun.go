@@ -18,18 +18,15 @@ type dlqSelection struct {
 	Consumer string   `arg:"" help:"Whose letters."`
 	Letter   []string `arg:"" optional:"" help:"These letters only: consumer/partition/offset."`
 	dlqFilter
-	All   bool `help:"All letters of the consumer, without a filter."`
-	Limit int  `help:"Letters at the most; 0: all. Those parked behind them go along and do not count." default:"0"`
-	Rate  int  `help:"Letters a second; 0: as fast as it goes." default:"0"`
+	All   bool  `help:"All letters of the consumer, without a filter."`
+	Limit limit `help:"Letters at the most; 0: all. Those parked behind them go along and do not count." default:"0"`
+	Rate  limit `help:"Letters a second; 0: as fast as it goes." default:"0"`
 }
 
 func (c dlqSelection) job(action, reason string, force bool) (deadletters.Job, error) {
-	if c.Limit < 0 || c.Rate < 0 {
-		return deadletters.Job{}, errors.New("--limit and --rate can't be negative")
-	}
 	filter, err := c.filter(c.Consumer, c.Letter...)
 	return deadletters.Job{
-		Consumer: c.Consumer, Action: action, Filter: filter, All: c.All, Limit: c.Limit, Rate: c.Rate, Force: force, Reason: reason,
+		Consumer: c.Consumer, Action: action, Filter: filter, All: c.All, Limit: int(c.Limit), Rate: int(c.Rate), Force: force, Reason: reason,
 	}, err
 }
 

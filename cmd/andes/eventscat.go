@@ -17,7 +17,7 @@ type eventsCatCmd struct {
 	eventSpan
 	eventFilter
 	Stream string `help:"Only events of this stream, as in stock/10002." placeholder:"CATEGORY/KEY"`
-	Limit  int    `help:"Stop after so many events; 0: no limit."`
+	Limit  limit  `help:"Stop after so many events; 0: no limit."`
 	Wide   bool   `help:"Do not cut payloads in the table."`
 	output
 }
@@ -42,7 +42,7 @@ func (c eventsCatCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) erro
 // walk is the way through the events that are wanted.
 type walk struct {
 	query    eventQuery
-	limit    int           // of the events that count; 0: none
+	limit    limit         // of the events that count
 	progress *scanProgress // nil: is not told
 
 	reached int64 // position
@@ -74,7 +74,7 @@ func (r *eventReader) walk(ctx context.Context, w *walk, visit func(shownEvent) 
 			if counts {
 				w.counted++
 			}
-			if counts && w.limit > 0 && w.counted >= int64(w.limit) {
+			if counts && w.limit.reached(int(w.counted)) {
 				return nil
 			}
 		}
@@ -113,7 +113,7 @@ func noStream(stream eventstore.Stream) error { return fmt.Errorf("there is no s
 type eventsTailCmd struct {
 	eventFilter
 	Stream string `help:"Only events of this stream." placeholder:"CATEGORY/KEY"`
-	Lines  int    `short:"n" default:"10" help:"Start with so many of the last events."`
+	Lines  int    `short:"n" default:"10" help:"Start with so many of the last events; 0: none."`
 	Wide   bool   `help:"Do not cut payloads in the table."`
 	output
 }

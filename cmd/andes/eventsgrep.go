@@ -18,7 +18,7 @@ type eventsGrepCmd struct {
 	eventFilter
 	Stream     string `help:"Only events of this stream." placeholder:"CATEGORY/KEY"`
 	IgnoreCase bool   `short:"i" help:"Do not tell upper case from lower case."`
-	Limit      int    `help:"Stop after so many matches; 0: no limit."`
+	Limit      limit  `help:"Stop after so many matches; 0: no limit."`
 	Wide       bool   `help:"Do not cut payloads in the table."`
 	output
 }
