@@ -26,6 +26,7 @@ type Config struct {
 	Report      func(Progress)
 	ReportEvery time.Duration
 	Found       func(Broken)
+	GivesWay    func(model string, kept projections.Generation) // a generation that was kept to go back to, before it is dropped
 
 	Hasty        bool          // without regard for those who read meanwhile
 	SaveEvery    time.Duration // how much work a killed run does again at the most
@@ -63,6 +64,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Found == nil {
 		c.Found = func(Broken) {}
+	}
+	if c.GivesWay == nil {
+		c.GivesWay = func(string, projections.Generation) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -209,6 +213,13 @@ func (r *Rebuilder) open(ctx context.Context, run *Run) error {
 }
 
 func (r *Rebuilder) name(ctx context.Context, run *Run, named projections.Generations) error {
+	for _, model := range run.Models {
+		for _, kept := range named.Of(model).Others {
+			if kept != run.Generation {
+				r.config.GivesWay(model, kept)
+			}
+		}
+	}
 	building := named.With(r.config.Set.Names(), run.Models, func(l projections.Lineage) projections.Lineage {
 		return l.Building(run.Generation)
 	})

@@ -33,7 +33,7 @@ func (c *connection) generations(ctx context.Context) (projections.Generations, 
 	if err != nil {
 		return projections.Generations{}, fmt.Errorf("redis: read the generation pointer: %w", err)
 	}
-	return parsePointer(text)
+	return c.parsePointer(text)
 }
 
 func (c *connection) readPointer() rueidis.Completed {
@@ -50,7 +50,7 @@ func (c *connection) createPointer(ctx context.Context) (projections.Generations
 	if err != nil {
 		return projections.Generations{}, fmt.Errorf("redis: read the generation pointer: %w", err)
 	}
-	return parsePointer(text)
+	return c.parsePointer(text)
 }
 
 // parsedPointer is a pointer's text with what it says.
@@ -64,17 +64,19 @@ func (c *connection) parsed(text string) (projections.Generations, error) {
 	if last := c.pointer.Load(); last != nil && last.text == text {
 		return last.says, nil
 	}
-	says, err := parsePointer(text)
+	says, err := c.parsePointer(text)
 	if err == nil {
 		c.pointer.Store(&parsedPointer{text, says})
 	}
 	return says, err
 }
 
-func parsePointer(text string) (projections.Generations, error) {
+// parsePointer reads the pointer's text. One that is damaged is not mended by itself: which generation is whole only
+// an operator can say.
+func (c *connection) parsePointer(text string) (projections.Generations, error) {
 	says, err := projections.ParseGenerations(text)
 	if err != nil {
-		return says, fmt.Errorf("redis: %w", err)
+		return says, fmt.Errorf("redis: %w: the key %s is damaged; delete it (redis-cli DEL %[2]s) and rebuild (andes projections rebuild --from states --restart); reads come from PostgreSQL meanwhile", err, c.pointerKey())
 	}
 	return says, nil
 }

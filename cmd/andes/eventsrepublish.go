@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -155,8 +156,8 @@ func (r *republisher) cancel(ctx context.Context, c eventsRepublishCmd) error {
 	if open, err = r.orders.Latest(ctx); err != nil {
 		return err
 	}
-	return c.print(open, func() {
-		fmt.Printf("ended at position %d of %d, after %d records; go on with --from %d\n", open.Reached, open.To, open.Records, open.Reached+1)
+	return c.print(open, func(out io.Writer) {
+		fmt.Fprintf(out, "ended at position %d of %d, after %d records; go on with --from %d\n", open.Reached, open.To, open.Records, open.Reached+1)
 	})
 }
 
@@ -186,8 +187,8 @@ func (r *republisher) follow(ctx context.Context, c eventsRepublishCmd, order ev
 			return fmt.Errorf("it was ended at position %d of %d; go on with --from %d", now.Reached, now.To, now.Reached+1)
 		case !now.Open():
 			progress.end()
-			return c.print(now, func() {
-				fmt.Printf("positions %d to %d are published again: %d records\n", now.After+1, now.To, now.Records)
+			return c.print(now, func(out io.Writer) {
+				fmt.Fprintf(out, "positions %d to %d are published again: %d records\n", now.After+1, now.To, now.Records)
 			})
 		case now.Reached > order.Reached:
 			idle = 0
@@ -243,14 +244,14 @@ func (r *republisher) preview(ctx context.Context, c eventsRepublishCmd, order e
 		all = append(all, topicRecords{topic, n})
 	}
 	slices.SortFunc(all, func(a, b topicRecords) int { return strings.Compare(a.Topic, b.Topic) })
-	return c.print(map[string]any{"after": order.After, "to": order.To, "topics": all}, func() {
-		table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	return c.print(map[string]any{"after": order.After, "to": order.To, "topics": all}, func(out io.Writer) {
+		table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(table, "TOPIC\tRECORDS")
 		for _, one := range all {
 			fmt.Fprintf(table, "%s\t%s\n", one.Topic, grouped(one.Records))
 		}
-		_ = table.Flush() // of standard output
-		fmt.Printf("positions %d to %d; a state that changed often goes out more than once; nothing was published\n", order.After+1, order.To)
+		_ = table.Flush() // to memory
+		fmt.Fprintf(out, "positions %d to %d; a state that changed often goes out more than once; nothing was published\n", order.After+1, order.To)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -57,8 +58,8 @@ func (c eventsRestoredCmd) Run(ctx context.Context, s *settings, _ *slog.Logger)
 	case err != nil:
 		return err
 	}
-	return c.print(map[string]int64{"newBehind": goesBehind, "goesOnAfter": goesOn}, func() {
-		fmt.Printf("the relay goes on after position %d; new events get positions behind %d\n", goesOn, goesBehind)
-		fmt.Println("build the read models anew: andes projections rebuild --from states --restart")
+	return c.print(map[string]int64{"newBehind": goesBehind, "goesOnAfter": goesOn}, func(out io.Writer) {
+		fmt.Fprintf(out, "the relay goes on after position %d; new events get positions behind %d\n", goesOn, goesBehind)
+		fmt.Fprintln(out, "build the read models anew: andes projections rebuild --from states --restart")
 	})
 }

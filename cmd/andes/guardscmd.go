@@ -165,8 +165,8 @@ func (c opsAccess) change(ctx context.Context, s *settings, logger *slog.Logger,
 	if c.Output == "json" {
 		return printJSON(os.Stdout, standing)
 	}
-	fmt.Printf("%s: %s; the guards of all processes follow within %s\n", standing.System, standing.Set, settingsLook)
-	return nil
+	_, err = fmt.Printf("%s: %s; the guards of all processes follow within %s\n", standing.System, standing.Set, settingsLook)
+	return err
 }
 
 func printGuards(out io.Writer, guards []tuning.Guard, set []tuning.GuardStanding) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -166,7 +167,7 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 	}
 	show := newShower(os.Stderr)
 	w, err := openWorkshop(ctx, s, logger, workshopNeeds{adjust: func(config *rebuild.Config) {
-		config.Report, config.Found, config.Hasty = show.progress, show.broken, c.Hasty
+		config.Report, config.Found, config.GivesWay, config.Hasty = show.progress, show.broken, show.givesWay, c.Hasty
 	}})
 	if err != nil {
 		return err
@@ -179,14 +180,14 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	return c.print(runView(run), func() {
+	return c.print(runView(run), func(out io.Writer) {
 		took := run.EndedAt.Sub(run.StartedAt).Round(time.Millisecond)
-		fmt.Printf("generation %s serves %s: %d records from %s in %s, verified\n", run.Generation, strings.Join(run.Models, ", "), run.Records, run.Source, took)
+		fmt.Fprintf(out, "generation %s serves %s: %d records from %s in %s, verified\n", run.Generation, strings.Join(run.Models, ", "), run.Records, run.Source, took)
 		if run.Mended > 0 {
-			fmt.Printf("%d keys were not as PostgreSQL has them and were mended\n", run.Mended)
+			fmt.Fprintf(out, "%d keys were not as PostgreSQL has them and were mended\n", run.Mended)
 		}
 		if run.Broken > 0 {
-			fmt.Printf("%d broken records are in the DLQ of %s\n", run.Broken, projectorName)
+			fmt.Fprintf(out, "%d broken records are in the DLQ of %s\n", run.Broken, projectorName)
 		}
 	})
 }
@@ -223,7 +224,7 @@ func (c projectionsVerify) Run(ctx context.Context, s *settings, logger *slog.Lo
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	if err := c.print(report, func() { printReport(os.Stdout, report) }); err != nil {
+	if err := c.print(report, func(out io.Writer) { printReport(out, report) }); err != nil {
 		return err
 	}
 	switch {
@@ -259,9 +260,9 @@ func (c projectionsRollback) Run(ctx context.Context, s *settings, logger *slog.
 	for _, model := range w.set.Names() {
 		serving[model] = named.Of(model).Serving
 	}
-	return c.print(map[string]any{"pointer": named.String(), "serving": serving}, func() {
+	return c.print(map[string]any{"pointer": named.String(), "serving": serving}, func(out io.Writer) {
 		for _, model := range w.set.Names() {
-			fmt.Printf("%s: generation %s serves\n", model, serving[model])
+			fmt.Fprintf(out, "%s: generation %s serves\n", model, serving[model])
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,18 +14,24 @@ import (
 	"time"
 
 	"andes/adapters/kafka"
+	"andes/projections"
 	"andes/rebuild"
 )
 
-// print gives the answer as JSON, or has it written as text.
-func (o output) print(answer any, text func()) error {
-	if o.Output != "json" {
-		text()
-		return nil
+// print gives the answer as JSON, or has it written as text. An answer that could not be given is a failure.
+func (o output) print(answer any, text func(out io.Writer)) error {
+	var written bytes.Buffer
+	if o.Output == "json" {
+		encoder := json.NewEncoder(&written)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(answer); err != nil {
+			return err
+		}
+	} else {
+		text(&written)
 	}
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(answer)
+	_, err := written.WriteTo(os.Stdout)
+	return err
 }
 
 // shower tells on the terminal how a job gets on: in one line that is written over, or in a line every
@@ -84,6 +91,14 @@ func (s *shower) broken(b rebuild.Broken) {
 	fmt.Fprintf(s.out, "broken record %s: %s\n", b.Where, b.Why)
 }
 
+// givesWay says what a rebuild costs before it begins: Redis is to have room for two generations, not for three.
+func (s *shower) givesWay(model string, kept projections.Generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	fmt.Fprintf(s.out, "generation %s of %s is dropped to make room: there is none to go back to until the new one serves\n", kept, model)
+}
+
 func (s *shower) clear() {
 	if s.terminal && s.width > 0 {
 		fmt.Fprintf(s.out, "\r%-*s\r", s.width, "")
@@ -134,7 +149,7 @@ func printReport(out io.Writer, report rebuild.Report) {
 	for _, m := range report.Models {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\n", m.Model, m.Generation, m.Keys, m.Digest, m.Missing, m.Extra, m.Different, m.Mended)
 	}
-	_ = table.Flush() // a terminal that is gone is nobody's loss
+	_ = table.Flush() // to memory
 	for i, d := range report.Differences {
 		if i == maxPrinted {
 			fmt.Fprintf(out, "… and others; --output json names up to %d\n", rebuild.MaxNamed)
@@ -198,7 +213,7 @@ func (c projectionsStatus) Run(ctx context.Context, s *settings, logger *slog.Lo
 	for _, lag := range view.Lag {
 		view.Behind += lag.Lag
 	}
-	return c.print(view, func() { printStatus(os.Stdout, view, time.Now()) })
+	return c.print(view, func(out io.Writer) { printStatus(out, view, time.Now()) })
 }
 
 func printStatus(out io.Writer, view statusView, now time.Time) {
@@ -215,7 +230,7 @@ func printStatus(out io.Writer, view statusView, now time.Time) {
 	for _, lag := range view.Lag {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", lag.Topic, lag.Partition, lag.Committed, lag.End, lag.Lag)
 	}
-	_ = table.Flush() // as above
+	_ = table.Flush() // to memory
 	if view.NoLag != "" {
 		fmt.Fprintln(out, "the projector's lag is not known:", view.NoLag)
 	}

@@ -130,6 +130,44 @@ func TestTheCommandLine(t *testing.T) {
 	}
 }
 
+func TestMistakesOnTheCommandLineAreToldPlainly(t *testing.T) {
+	t.Parallel()
+	w := open(t, choice{})
+	w.fill(5)
+	w.publish(w.set.Categories()...)
+	w.rebuild(rebuild.Request{})
+	// An unset variable in --only "$SKU" must not rebuild everything.
+	w.projections("rebuild", "--only", "").expect(t, 1, "--only is empty")
+	w.projections("verify", "--only", "").expect(t, 1, "--only is empty")
+	w.projections("rebuild", "--only", "nosuch").expect(t, 1, "knows nosuch")
+	w.projections("verify", "--only", sku(1)+",nosuch,none").expect(t, 1, "knows nosuch, none;")
+	w.projections("verify", "price", "--only", sku(1)).expect(t, 0, "price")
+	w.projections("rebuild", "stock", "stock").expect(t, 1, `"stock" is named twice`)
+	w.expectPointer("2 1")
+	w.projections("rebuild").expect(t, 0, "generation 1 of stock is dropped to make room", "generation 3 serves")
+
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = full.Close() }()
+	for _, words := range [][]string{{"status"}, {"status", "--output", "json"}, {"verify"}} {
+		command := w.command(words...)
+		command.Stdout = full
+		if err := command.Run(); err == nil {
+			t.Errorf("%v succeeds, though nobody gets its answer", words)
+		}
+	}
+
+	w.damage("SET", w.redis.Prefix+"generation", "3 x")
+	for _, command := range []string{"status", "verify", "rebuild", "rollback"} {
+		w.projections(command).expect(t, 1, "is damaged; delete it", "redis-cli DEL "+w.redis.Prefix+"generation")
+	}
+	w.damage("DEL", w.redis.Prefix+"generation")
+	w.projections("rebuild", "--from", "states", "--restart").expect(t, 0, "generation 4 serves")
+	w.expectSame()
+}
+
 // PROJ-03: kill -9 in the middle, and an interrupt.
 func TestAKilledRebuildGoesOn(t *testing.T) {
 	t.Parallel()

@@ -121,6 +121,29 @@ func TestARunWhoseRedisWasEmptiedReadsEverythingAgain(t *testing.T) {
 	w.expectSame()
 }
 
+func TestARedisThatIsEmptiedInMidRebuildIsNotBlamedOnTheTopics(t *testing.T) {
+	t.Parallel()
+	w := open(t, choice{partitions: 1, ownRedis: true})
+	w.fill(500)
+	w.publish(w.set.Categories()...)
+	r := w.rebuilder(func(c *rebuild.Config) { c.MaxMended = 10 })
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Rebuild(t.Context(), rebuild.Request{Rate: 500})
+		done <- err
+	}()
+	w.loaded(500)
+	w.server.Must("FLUSHALL")
+	err := <-done
+	if err == nil || errors.Is(err, rebuild.ErrDiffers) || !strings.Contains(err.Error(), "Redis, which was emptied") || !strings.Contains(err.Error(), "run it again") {
+		t.Errorf("told is %v", err)
+	}
+	if run := w.rebuild(rebuild.Request{}); run.Generation != 2 || run.Records != 1500 {
+		t.Errorf("it went on as %+v", run)
+	}
+	w.expectSame()
+}
+
 // PROJ-03: Redis refused writes at 70 %, and the rebuild stayed half-built.
 func TestAFullRedisEndsTheRunAndTheOldGenerationServesOn(t *testing.T) {
 	t.Parallel()
