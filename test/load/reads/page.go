@@ -28,6 +28,11 @@ func (r *Result) Page() report.Page {
 	if r.Interrupted {
 		p.Lead = append(p.Lead, "The run was interrupted: what is here is what was measured until then.")
 	}
+	for _, t := range r.Takes {
+		if beyond := t.Recording.Beyond(); beyond > 0 {
+			p.Lead = append(p.Lead, fmt.Sprintf("%d reads of %s, %s are not counted: the recording was full.", beyond, t.Scenario, t.Side))
+		}
+	}
 	p.Sections = append(p.Sections, r.comparison())
 	for _, n := range All {
 		if section, any := r.section(n); any {
