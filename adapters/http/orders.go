@@ -38,13 +38,13 @@ type lineBody struct {
 // customerBody is personal data. It goes into the order.placed event and nowhere else.
 type customerBody struct {
 	Name    string `json:"name,omitempty" minLength:"1" maxLength:"200" example:"A. Customer"`
-	Email   string `json:"email,omitempty" minLength:"3" maxLength:"254" pattern:"^[^@\\s]+@[^@\\s]+$" example:"customer@example.com"`
+	Email   string `json:"email,omitempty" minLength:"3" maxLength:"254" pattern:"^[^@\\s]+@[^@\\s]+$" patternDescription:"an e-mail address" example:"customer@example.com"`
 	Phone   string `json:"phone,omitempty" minLength:"1" maxLength:"40" example:"+44 20 7946 0000"`
 	Address string `json:"address,omitempty" minLength:"1" maxLength:"1000" example:"1 Example Street, London"`
 }
 
 type paymentBody struct {
-	Token string `json:"token" minLength:"1" maxLength:"255" pattern:"^[\\x21-\\x7E]+$" example:"tok_visa" doc:"Of the payment gateway; never a card number"`
+	Token string `json:"token" minLength:"1" maxLength:"255" pattern:"^[\\x21-\\x7E]+$" patternDescription:"printable ASCII characters without spaces" example:"tok_visa" doc:"Of the payment gateway; never a card number"`
 }
 
 // orderView is an order in answers.

@@ -27,7 +27,7 @@ func (eventType) Schema(huma.Registry) *huma.Schema {
 }
 
 type subscriptionBody struct {
-	URL   string      `json:"url" minLength:"1" maxLength:"2000" pattern:"^https?://[^@/?#\\s]+([/?][^#\\s]*)?$" example:"https://shop.example.com/hooks/andes" doc:"An absolute https URL without user information"`
+	URL   string      `json:"url" minLength:"1" maxLength:"2000" pattern:"^https?://[^@/?#\\s]+([/?][^#\\s]*)?$" patternDescription:"an http or https URL without user information and fragment" example:"https://shop.example.com/hooks/andes" doc:"An absolute https URL without user information"`
 	Types []eventType `json:"types" minItems:"1" maxItems:"20"`
 }
 
