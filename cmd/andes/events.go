@@ -44,6 +44,7 @@ type eventSpan struct {
 // eventReader is what the commands look with.
 type eventReader struct {
 	log      *postgres.Log
+	reopen   func(context.Context) (*postgres.Log, error)
 	registry *eventstore.Registry
 	now      time.Time
 }
@@ -60,7 +61,8 @@ func openEvents(ctx context.Context, s *settings) (*eventReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &eventReader{log: log, registry: registry, now: time.Now()}, nil
+	reopen := func(ctx context.Context) (*postgres.Log, error) { return postgres.OpenLog(ctx, s.postgres()) }
+	return &eventReader{log: log, reopen: reopen, registry: registry, now: time.Now()}, nil
 }
 
 func (r *eventReader) close() { r.log.Close() }

@@ -179,36 +179,3 @@ func (l *lastEvents) add(event shownEvent) {
 }
 
 func (l *lastEvents) list() []shownEvent { return l.events[max(0, len(l.events)-l.most):] }
-
-func (r *eventReader) follow(ctx context.Context, query eventQuery, out *eventPrinter) error {
-	stream := query.Stream
-	if stream != (eventstore.Stream{}) { // by position: what comes is few, what was may be many
-		query.Stream, query.Category = eventstore.Stream{}, stream.Category
-	}
-	ticker := time.NewTicker(followEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		end, err := r.log.End(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("the log can't be followed after position %d: %w", query.to, err)
-		}
-		query.after, query.to = query.to, end
-		err = r.walk(ctx, &walk{query: query}, func(event shownEvent) (bool, error) {
-			if stream != (eventstore.Stream{}) && event.Stream != stream {
-				return false, nil
-			}
-			return true, out.print(event)
-		})
-		if err = errors.Join(err, out.flush()); err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
-}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"andes/adapters/postgres"
 	"andes/commands/order"
 	"andes/commands/partner"
@@ -227,6 +229,8 @@ func TestOperatorsFollowTheLog(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	command := l.command(ctx, "tail", "-n", "1", "--stream", "stock/A", "--output", "json")
+	var told bytes.Buffer
+	command.Stderr = &told
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -249,12 +253,41 @@ func TestOperatorsFollowTheLog(t *testing.T) {
 	if second := next(); !strings.Contains(second, `"onHand":77`) {
 		t.Errorf("second: %s", second)
 	}
+	l.cutConnections()
+	l.write(stock.Report{SKU: "A", OnHand: 78, SourceVersion: 3, At: time.Now()})
+	if third := next(); !strings.Contains(third, `"onHand":78`) {
+		t.Errorf("after a lost connection: %s", third)
+	}
 	if err := command.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if err := command.Wait(); err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
+	if !strings.Contains(told.String(), "connecting again") || !strings.Contains(told.String(), "it goes on after position") {
+		t.Errorf("told of the lost connection: %s", &told)
+	}
+}
+
+// cutConnections ends those of commands that walk through the log, when there is one.
+func (l *logbook) cutConnections() {
+	l.t.Helper()
+	conn, err := pgx.Connect(l.t.Context(), l.config.URL)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for began := time.Now(); time.Since(began) < patience; {
+		cut, err := conn.Exec(l.t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name = 'andes/' || $1 AND query LIKE '-- A window of the log%'`, l.config.Schema)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if cut.RowsAffected() > 0 {
+			return
+		}
+	}
+	l.t.Fatal("no command walks through the log")
 }
 
 func TestQuestionsToTheLogThatCanNotBeAnsweredSaySo(t *testing.T) {
