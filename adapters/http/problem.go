@@ -107,7 +107,7 @@ var meanings = map[eventstore.Code]meaning{
 	CodeParameterInvalid: {status: 422, title: "A parameter is not valid"},
 	CodeTooManySKUs:      {status: 422, title: "Too many SKUs in one request"},
 	CodeCursorInvalid:    {status: 422, title: "The cursor is none of this feed"},
-	CodeTooManyFollowers: {status: 429, title: "Too many streams and waiting requests of the partner at once", retryAfter: retrySoon},
+	CodeTooManyFollowers: {status: 429, title: "Too many streams and waiting requests of the partner at once", retryAfter: retrySoon, free: true},
 
 	CodeKeyRequired:                     {status: 422, title: "An Idempotency-Key is needed"},
 	CodeKeyInvalid:                      {status: 422, title: "The Idempotency-Key is not valid"},
