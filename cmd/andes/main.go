@@ -77,6 +77,7 @@ func newParser(line *cli) *kong.Kong {
 
 // fail says in one line what is wrong.
 func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "andes:", strings.Join(strings.Fields(err.Error()), " "))
+	faults := strings.ReplaceAll(err.Error(), "\n", "; ")
+	fmt.Fprintln(os.Stderr, "andes:", strings.Join(strings.Fields(faults), " "))
 	return 1
 }
