@@ -28,8 +28,7 @@ const (
 // pushing is an edge to which a WMS may push levels.
 func pushing(t *testing.T) *edge {
 	t.Helper()
-	var e *edge
-	e = newEdge(t, func(c *Config) {
+	e := newEdge(t, func(c *Config) {
 		intake, err := polling.NewIntake(polling.IntakeConfig{
 			Executor: c.Executor, Now: c.Clock, Log: slog.New(slog.DiscardHandler),
 			Kinds: map[string]polling.Kind{"stock": {Feed: source.WMSStock, Read: readLevel}},

@@ -51,10 +51,14 @@ func TestWhatLegacySystemsTellIsAnswered(t *testing.T) {
 	s := start(t, options{stock: map[string]int64{"A": 1000}, settings: map[string]string{
 		"WMS_POLL": "1h", "ERP_POLL": "1h", "WMS_FEED_SECRET": feedSecret, "ERP_FEED_SECRET": feedSecret,
 	}})
-	if err := s.lab.WMS.Turn(func(k *wms.Knobs) { k.PushURL, k.PushSecret = "http://"+s.front.address()+"/v1/feeds/wms/changes", feedSecret }); err != nil {
+	if err := s.lab.WMS.Turn(func(k *wms.Knobs) {
+		k.PushURL, k.PushSecret = "http://"+s.front.address()+"/v1/feeds/wms/changes", feedSecret
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.lab.ERP.Turn(func(k *erp.Knobs) { k.PushURL, k.PushSecret = "http://"+s.front.address()+"/v1/feeds/erp/changes", feedSecret }); err != nil {
+	if err := s.lab.ERP.Turn(func(k *erp.Knobs) {
+		k.PushURL, k.PushSecret = "http://"+s.front.address()+"/v1/feeds/erp/changes", feedSecret
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.secret(strings.TrimPrefix(feedSecret, "whsec_"))
