@@ -97,11 +97,11 @@ func (c *drillCmd) prepare(ctx context.Context) (*drill, error) {
 	if err := d.restock(ctx, set); err != nil {
 		return nil, err
 	}
-	token, err := devToken(ctx, c.product.url(), c.Partner, "ops-admin")
+	settings, err := opsSettings(ctx, c.product.url())
 	if err != nil {
 		return nil, err
 	}
-	d.env = []string{"ANDES_OPS_URL=" + c.product.url(), "ANDES_OPS_TOKEN=" + token, "ANDES_LOG_LEVEL=error"}
+	d.env = append(settings, "ANDES_LOG_LEVEL=error")
 	catalogue, err := set.Derive(retail.CatalogueConfig{Day: drillDay, Days: 1, Seed: c.Seed})
 	if err != nil {
 		return nil, err

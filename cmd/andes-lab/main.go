@@ -21,6 +21,7 @@ type cli struct {
 	Reads   readsCmd   `cmd:"" help:"Put the same reads on the legacy systems themselves and on Andes, and compare."`
 	Stats   statsCmd   `cmd:"" help:"Show a simulator's counters."`
 	Welcome welcomeCmd `cmd:"" help:"Set a partner up, wait for the first sync and print what to try."`
+	Env     envCmd     `cmd:"" help:"Print what a shell needs to try Andes: tokens and addresses, for eval."`
 	Reset   resetCmd   `cmd:"" help:"Set a simulator's counters to zero; what it knows stays."`
 }
 

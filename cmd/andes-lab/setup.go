@@ -22,6 +22,15 @@ func ensurePartner(ctx context.Context, base, id, tier string) error {
 	return nil
 }
 
+// opsSettings are for andes' commands that talk to the ops API, as an operator of the development issuer.
+func opsSettings(ctx context.Context, base string) ([]string, error) {
+	token, err := devToken(ctx, base, "lab-operator", "ops-admin")
+	if err != nil {
+		return nil, err
+	}
+	return []string{"ANDES_OPS_URL=" + base, "ANDES_OPS_TOKEN=" + token}, nil
+}
+
 func devToken(ctx context.Context, base, partner string, roles ...string) (string, error) {
 	var got struct {
 		AccessToken string `json:"access_token"`

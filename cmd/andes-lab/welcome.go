@@ -31,12 +31,16 @@ Andes is running.
 
 The partner %[3]q with a token (one hour; make run gives a new one), then three commands to try:
 
-  export ANDES=%[1]s TOKEN=%[4]s
+  export ANDES=%[1]s TOKEN=%[4]s RECEIVER=%[8]s
 
   curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/stock?sku=%[5]s"
   curl -s -H "Authorization: Bearer $TOKEN" "$ANDES/v1/prices?sku=%[5]s"
   curl -si -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: k1" -H 'Content-Type: application/json' \
        -d '{"currency":"GBP","lines":[{"sku":"%[6]s","quantity":1}],"payment":{"token":"tok_visa"}}' $ANDES/v1/orders
+
+For all commands of the README, those of operators too (andes dlq, guards, promo, events …):
+
+  eval "$(scripts/platform env)"
 
 %[7]s; make stop ends it all and keeps the data.
 `
@@ -84,7 +88,7 @@ func (c *welcomeCmd) Run(ctx context.Context) error {
 		return err
 	}
 	systems, next := c.told(sku)
-	fmt.Printf(welcomeText, base, systems, c.Partner, token, url.QueryEscape(sku), sku, next)
+	fmt.Printf(welcomeText, base, systems, c.Partner, token, url.QueryEscape(sku), sku, next, c.Receiver)
 	return nil
 }
 

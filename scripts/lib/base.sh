@@ -8,6 +8,17 @@ STATE=$ROOT/.andes
 # Where root keeps PostgreSQL's data if its user cannot reach the checkout.
 OUTSIDE=/var/lib/andes-dev/$(printf %s "$ROOT" | cksum | cut -d' ' -f1)
 
+# forget_run_env: in a shell with `eval "$(scripts/platform env)"` the settings of the running platform are not
+# those that its user chose: taken for such, the services of the run would be yours, and tests would use them.
+forget_run_env() {
+	local name value
+	while IFS='=' read -r name value; do
+		[ -z "$name" ] || [ "${!name-}" != "$value" ] || unset "$name"
+	done <<<"${ANDES_RUN_ENV:-}"
+	unset ANDES_RUN_ENV
+}
+forget_run_env
+
 say() { printf '%s\n' "$*"; }
 note() { printf 'note: %s\n' "$*" >&2; }
 die() {
