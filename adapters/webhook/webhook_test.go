@@ -268,17 +268,18 @@ func TestAnEventComesAgainOnlyToThoseWhoHaveNotGotIt(t *testing.T) {
 		b.subscribe("fine", "acme", "fine.example", subscription.AllTypes)
 		b.subscribe("failing", "acme", "failing.example", subscription.AllTypes)
 		calls := map[string]int{}
-		answers := func(name string, status func() int) http.HandlerFunc {
+		answers := func(name string, status func(calls int) int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				b.mu.Lock()
 				calls[name]++
+				made := calls[name]
 				b.mu.Unlock()
-				w.WriteHeader(status())
+				w.WriteHeader(status(made))
 			}
 		}
-		b.handlers["fine.example"] = answers("fine", func() int { return http.StatusOK })
-		b.handlers["failing.example"] = answers("failing", func() int {
-			if calls["failing"] < 3 {
+		b.handlers["fine.example"] = answers("fine", func(int) int { return http.StatusOK })
+		b.handlers["failing.example"] = answers("failing", func(calls int) int {
+			if calls < 3 {
 				return http.StatusInternalServerError
 			}
 			return http.StatusOK
