@@ -122,8 +122,14 @@ type Copy interface {
 	Each(ctx context.Context, generations map[string]projections.Generation, step int, take func(keys []string) error) error
 	// Drop takes all keys of read models away.
 	Drop(ctx context.Context, generation projections.Generation, models []string) (int64, error)
-	// Census counts keys by generation and read model; beyond some thousand it is an estimate.
-	Census(ctx context.Context) (map[projections.Generation]map[string]int64, error)
+	// Census counts keys; beyond some thousand it is an estimate.
+	Census(ctx context.Context) (Census, error)
+}
+
+// Census is how many keys there are.
+type Census struct {
+	Keys      map[projections.Generation]map[string]int64 // by read model
+	Estimated bool                                        // from a sample
 }
 
 // States are the truth.

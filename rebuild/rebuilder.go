@@ -254,7 +254,7 @@ func (r *Rebuilder) sweep(ctx context.Context, named projections.Generations) er
 	if err != nil {
 		return err
 	}
-	for generation, counts := range census {
+	for generation, counts := range census.Keys {
 		var strays []string
 		for _, model := range r.config.Set.Names() {
 			if counts[model] > 0 && !named.Of(model).Names(generation) {

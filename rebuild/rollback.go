@@ -67,7 +67,8 @@ type ModelStatus struct {
 	Model      string                 `json:"model"`
 	Generation projections.Generation `json:"generation"`
 	Role       string                 `json:"role"` // serving, kept, building or stray
-	Keys       int64                  `json:"keys"` // beyond some thousand estimated
+	Keys       int64                  `json:"keys"`
+	Estimated  bool                   `json:"estimated,omitempty"` // Keys is, from a sample
 	Since      time.Time              `json:"since,omitzero"`
 }
 
@@ -92,7 +93,7 @@ func (r *Rebuilder) Status(ctx context.Context) (Status, error) {
 	for _, model := range r.config.Set.Names() {
 		lineage := named.Of(model)
 		for _, generation := range lineage.All() {
-			line := ModelStatus{Model: model, Generation: generation, Role: "kept", Keys: census[generation][model]}
+			line := ModelStatus{Model: model, Generation: generation, Role: "kept", Keys: census.Keys[generation][model], Estimated: census.Estimated}
 			if generation == lineage.Serving {
 				line.Role = "serving"
 			}
@@ -106,9 +107,9 @@ func (r *Rebuilder) Status(ctx context.Context) (Status, error) {
 			}
 			status.Models = append(status.Models, line)
 		}
-		for generation, counts := range census {
+		for generation, counts := range census.Keys {
 			if n := counts[model]; n > 0 && !lineage.Names(generation) {
-				status.Models = append(status.Models, ModelStatus{Model: model, Generation: generation, Role: "stray", Keys: n})
+				status.Models = append(status.Models, ModelStatus{Model: model, Generation: generation, Role: "stray", Keys: n, Estimated: census.Estimated})
 			}
 		}
 	}

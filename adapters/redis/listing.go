@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"andes/projections"
+	"andes/rebuild"
 )
 
 // Lists of keys are read and dropped in bounded steps, so that the server answers others in between.
@@ -196,19 +197,19 @@ func (c *connection) parse(key string) (projections.Generation, string, bool) {
 }
 
 // Census implements rebuild.Copy. Beyond some thousand keys it is an estimate from a sample.
-func (m *ReadModel) Census(ctx context.Context) (map[projections.Generation]map[string]int64, error) {
+func (m *ReadModel) Census(ctx context.Context) (rebuild.Census, error) {
 	live, err := m.client.connection()
 	if err != nil {
-		return nil, err
+		return rebuild.Census{}, err
 	}
 	nodes, err := live.masters(ctx)
 	if err != nil {
-		return nil, err
+		return rebuild.Census{}, err
 	}
-	census := map[projections.Generation]map[string]int64{}
+	census := rebuild.Census{Keys: map[projections.Generation]map[string]int64{}}
 	for _, node := range nodes {
-		if err := live.sample(ctx, node, census); err != nil {
-			return nil, err
+		if err := live.sample(ctx, node, &census); err != nil {
+			return rebuild.Census{}, err
 		}
 	}
 	return census, nil
@@ -216,7 +217,7 @@ func (m *ReadModel) Census(ctx context.Context) (map[projections.Generation]map[
 
 // sample counts the keys of one server. The order of a scan is that of hashes, so its beginning is a
 // sample of the whole.
-func (c *connection) sample(ctx context.Context, node rueidis.Client, census map[projections.Generation]map[string]int64) error {
+func (c *connection) sample(ctx context.Context, node rueidis.Client, census *rebuild.Census) error {
 	size, err := node.Do(ctx, node.B().Dbsize().Build()).AsInt64()
 	if err != nil {
 		return fmt.Errorf("redis: count keys: %w", err)
@@ -242,15 +243,16 @@ func (c *connection) sample(ctx context.Context, node rueidis.Client, census map
 			break
 		}
 		if seen >= sampledKeys {
+			census.Estimated = true
 			break
 		}
 	}
 	for generation, models := range counts {
-		if census[generation] == nil {
-			census[generation] = map[string]int64{}
+		if census.Keys[generation] == nil {
+			census.Keys[generation] = map[string]int64{}
 		}
 		for model, n := range models {
-			census[generation][model] += n * size / seen
+			census.Keys[generation][model] += n * size / seen
 		}
 	}
 	return nil

@@ -219,12 +219,20 @@ func (c projectionsStatus) Run(ctx context.Context, s *settings, logger *slog.Lo
 func printStatus(out io.Writer, view statusView, now time.Time) {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "model\tgeneration\trole\tkeys\tage")
+	estimated := false
 	for _, m := range view.Models {
 		age := "-"
 		if !m.Since.IsZero() {
 			age = now.Sub(m.Since).Round(time.Second).String()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", m.Model, m.Generation, m.Role, m.Keys, age)
+		about := ""
+		if m.Estimated {
+			about, estimated = "~", true
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%d\t%s\n", m.Model, m.Generation, m.Role, about, m.Keys, age)
+	}
+	if estimated {
+		fmt.Fprintln(table, "~ is estimated from a sample; andes projections verify counts")
 	}
 	fmt.Fprintln(table, "\ntopic\tpartition\tcommitted\tend\tlag")
 	for _, lag := range view.Lag {

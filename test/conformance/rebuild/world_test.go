@@ -268,7 +268,7 @@ func (w *world) keysOf(generation projections.Generation) int64 {
 		w.t.Fatal(err)
 	}
 	total := int64(0)
-	for _, n := range census[generation] {
+	for _, n := range census.Keys[generation] {
 		total += n
 	}
 	return total
