@@ -34,21 +34,41 @@ func (c *knobsCmd) Run(ctx context.Context) error {
 	if len(c.Set) == 0 {
 		return show(ctx, lab, http.MethodGet, "/_lab/knobs", nil)
 	}
-	patch := map[string]json.RawMessage{}
-	for _, setting := range c.Set {
-		name, value, ok := strings.Cut(setting, "=")
-		if !ok {
-			return fmt.Errorf("%q is not name=value", setting)
-		}
-		patch[name] = knobValue(value)
+	current := map[string]any{}
+	looking, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	if err := lab.into(looking, http.MethodGet, "/_lab/knobs", nil, &current); err != nil {
+		return err
+	}
+	patch, err := knobPatch(current, c.Set)
+	if err != nil {
+		return err
 	}
 	return show(ctx, lab, http.MethodPut, "/_lab/knobs", patch)
 }
 
-// knobValue takes numbers, true, false and what is in double quotes as they are and the rest as text.
-func knobValue(text string) json.RawMessage {
+// knobPatch reads settings as name=value. A knob that is a text takes any text, a number too.
+func knobPatch(current map[string]any, settings []string) (map[string]json.RawMessage, error) {
+	patch := map[string]json.RawMessage{}
+	for _, setting := range settings {
+		name, value, ok := strings.Cut(setting, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not name=value", setting)
+		}
+		_, isText := current[name].(string)
+		patch[name] = knobValue(value, isText)
+	}
+	return patch, nil
+}
+
+// knobValue takes what is in double quotes as it is, numbers, true and false too unless the knob is a text, and the
+// rest as text.
+func knobValue(text string, isText bool) json.RawMessage {
+	if json.Unmarshal([]byte(text), new(string)) == nil && text != "null" {
+		return json.RawMessage(text)
+	}
 	switch {
-	case text == "true" || text == "false" || json.Unmarshal([]byte(text), new(string)) == nil || json.Unmarshal([]byte(text), new(float64)) == nil:
+	case !isText && (text == "true" || text == "false" || text != "null" && json.Unmarshal([]byte(text), new(float64)) == nil):
 		return json.RawMessage(text)
 	default:
 		quoted, err := json.Marshal(text)
