@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -148,11 +149,21 @@ func (d *Desk) Show(ctx context.Context) (Standing, error) {
 func (d *Desk) Change(ctx context.Context, change Change) (Standing, error) {
 	_, tiers, err := d.parse(change.Tiers)
 	if err = errors.Join(err, d.config.Quotas.config.capped(tiers)); err != nil {
-		return Standing{}, eventstore.Refuse(CodeInvalid, "%s", err.Error())
+		return Standing{}, refusal(err)
 	}
 	change.At = d.config.Now()
 	if err := d.config.Settings.SetTiers(ctx, change); err != nil {
 		return Standing{}, err
 	}
 	return d.Show(ctx)
+}
+
+// refusal tells each fault by itself.
+func refusal(err error) error {
+	refused := &eventstore.Refusal{Code: CodeInvalid, Detail: "the limits make no sense: see errors"}
+	for fault := range strings.Lines(err.Error()) { // joined errors are a line each
+		detail := strings.TrimPrefix(strings.TrimSpace(fault), "quota: ")
+		refused.Problems = append(refused.Problems, eventstore.Problem{Pointer: "/tiers", Code: CodeInvalid, Detail: detail})
+	}
+	return refused
 }

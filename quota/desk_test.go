@@ -96,6 +96,16 @@ func TestLimitsThatAreNoneAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+	_, err := desk.Change(t.Context(), Change{Tiers: "bronze=0/2,copper=1/1"})
+	refusal, is := errors.AsType[*eventstore.Refusal](err)
+	if !is || len(refusal.Problems) != 4 || strings.Contains(refusal.Detail, "\n") {
+		t.Fatalf("%+v", refusal)
+	}
+	for _, problem := range refusal.Problems {
+		if problem.Pointer != "/tiers" || problem.Code != CodeInvalid || strings.ContainsAny(problem.Detail, "\n") || problem.Detail == "" {
+			t.Errorf("%+v", problem)
+		}
+	}
 	settings.fail(errors.New("the database is away"))
 	if _, err := desk.Show(t.Context()); err == nil {
 		t.Error("no error")
