@@ -50,7 +50,7 @@ func (r remote) Find(ctx context.Context, orderID string) (string, error) {
 	case status == http.StatusNotFound:
 		return "", nil
 	case status != http.StatusOK:
-		return "", refusal("find", status)
+		return "", fmt.Errorf("find: %w", refusal(status))
 	}
 	return found.OMSID, found.check(orderID)
 }
@@ -90,7 +90,7 @@ func (r remote) Post(ctx context.Context, request order.RegistrationRequested) (
 	case status == http.StatusConflict:
 		return "", ErrExists
 	case status != http.StatusCreated && status != http.StatusOK:
-		return "", refusal("post", status)
+		return "", refusal(status) // whose caller names the call
 	}
 	return answer.OMSID, answer.check(request.OrderID)
 }
@@ -112,7 +112,7 @@ func (r remote) Cancel(ctx context.Context, orderID string) (found, inTime bool,
 	case status == http.StatusConflict:
 		return true, false, nil
 	case status/100 != 2:
-		return true, false, refusal("cancel", status)
+		return true, false, fmt.Errorf("cancel: %w", refusal(status))
 	}
 	return true, true, nil
 }
@@ -127,8 +127,8 @@ func (refused) MayHaveArrived() bool { return false }
 
 // refusal sorts an answer that is no success. What is wrong with this order stays wrong; what is wrong
 // with our access, or with the address, concerns every order and is put right by a person.
-func refusal(call string, status int) error {
-	var err error = refused{fmt.Errorf("%s: the OMS answered with status %d", call, status)}
+func refusal(status int) error {
+	var err error = refused{fmt.Errorf("the OMS answered with status %d", status)}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
 		return err
