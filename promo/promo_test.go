@@ -595,3 +595,14 @@ func TestQuantilesAreThoseOfAHistogram(t *testing.T) {
 		}
 	}
 }
+
+func TestDurationsAreToldAsPeopleWriteThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", time.Minute: "1m", 24 * time.Hour: "24h", 90 * time.Minute: "1h30m", 30 * time.Second: "30s", 10*time.Second + time.Minute: "1m10s",
+		10 * time.Minute: "10m", 10 * time.Hour: "10h", time.Hour + 20*time.Second: "1h0m20s", -time.Minute: "-1m", 100 * time.Millisecond: "100ms",
+	} {
+		if got := spoken(d); got != want {
+			t.Errorf("%s: %s", d, got)
+		}
+	}
+}

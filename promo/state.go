@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"andes/eventstore"
@@ -114,10 +115,10 @@ func (s State) problems(now time.Time) []eventstore.Problem {
 	complain(len(s.SKUs) == 0 || len(s.SKUs) > MaxSKUs, "/skus", "a promo is about 1 to %d SKUs, not %d", MaxSKUs, len(s.SKUs))
 	complain(slices.Contains(s.SKUs, ""), "/skus", "a SKU is empty")
 	length := s.Until.Sub(s.From)
-	complain(length < MinLength || length > MaxLength, "/for", "a promo takes %s to %s, not %s", MinLength, MaxLength, length)
+	complain(length < MinLength || length > MaxLength, "/for", "a promo takes %s to %s, not %s", spoken(MinLength), spoken(MaxLength), spoken(length))
 	complain(s.From.Sub(now) > MaxAhead, "/from", "a promo begins at most %d days from now", MaxAhead/(24*time.Hour))
 	cache := time.Duration(s.Microcache)
-	complain(cache < 0 || cache > MaxMicrocache, "/microcache", "answers are kept for 0s to %s, not %s", MaxMicrocache, cache)
+	complain(cache < 0 || cache > MaxMicrocache, "/microcache", "answers are kept for 0s to %s, not %s", spoken(MaxMicrocache), spoken(cache))
 	return append(problems, s.Degraded.problems(s.Microcache)...)
 }
 
@@ -129,12 +130,24 @@ func (d Degraded) problems(microcache Span) []eventstore.Problem {
 		}
 	}
 	stale := time.Duration(d.Stale)
-	complain(stale < 0 || stale > MaxStale, "stale", "older answers are given for up to %s, not %s", MaxStale, stale)
+	complain(stale < 0 || stale > MaxStale, "stale", "older answers are given for up to %s, not %s", spoken(MaxStale), spoken(stale))
 	complain(stale > 0 && microcache <= 0, "stale", "there are no older answers without a microcache")
 	complain(stale > 0 && d.Stale <= microcache, "stale", "older answers are older than the microcache, %s", microcache)
 	complain(d.Cap < 0 || d.Cap > MaxCap, "cap", "a cap is 1 to %d units, or 0 for none; not %d", MaxCap, d.Cap)
 	complain(d.Quotas < 0 || d.Quotas > 99, "quotas", "the lower tiers keep 1 to 99 percent of their quotas, or 0 for no change; not %d", d.Quotas)
 	return problems
+}
+
+// spoken writes a duration as people do: 24h, not 24h0m0s.
+func spoken(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 func refusal(problems []eventstore.Problem) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"andes/eventstore"
 	"andes/promo"
 )
 
@@ -123,5 +124,42 @@ func TestThePartnersWhoseRefusalsAreCountedAreBounded(t *testing.T) {
 	r.add("0s")
 	if counts := r.counts(); len(counts) != maxRefused || counts["0s"] != 2 {
 		t.Errorf("%d partners, %d", len(counts), counts["0s"])
+	}
+}
+
+func TestWhatIsWrongWithAPromoIsToldByItsFlags(t *testing.T) {
+	refused := &eventstore.Refusal{Code: promo.CodeInvalid, Detail: "see errors", Problems: []eventstore.Problem{
+		{Pointer: "/for", Code: promo.CodeInvalid, Detail: "too long"}, {Pointer: "/degraded/cap", Code: promo.CodeInvalid, Detail: "too small"}, {Pointer: "/new", Detail: "odd"},
+	}}
+	if got := byFlags(refused).Error(); got != "PROMO_INVALID: --for: too long\ncap=: too small\n/new: odd" {
+		t.Errorf("%q", got)
+	}
+	other := eventstore.Refuse(promo.CodeOff, "none is on")
+	if byFlags(other) != error(other) || byFlags(nil) != nil {
+		t.Error("another error was changed")
+	}
+}
+
+func TestAReportThatIsNotFinalSaysWhenItIs(t *testing.T) {
+	from := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	plan := promo.State{ID: "p", From: from, Until: from.Add(time.Hour)}
+	off := plan
+	off.Until, off.EndedBy = from.Add(time.Minute), "ada"
+	for _, c := range []struct {
+		state promo.State
+		until time.Time
+		final bool
+		want  string
+	}{
+		{plan, from.Add(time.Minute), false, "so far; "},
+		{plan, plan.Until, false, "over; final once every process has told, within a minute; "},
+		{off, off.Until, false, "over; final once every process has told, within a minute; "},
+		{off, off.Until, true, "final; "},
+	} {
+		var out bytes.Buffer
+		report := promo.Report{State: c.state, Final: c.final, Window: promo.Window{From: from, Until: c.until}}
+		if err := printPromoReport(&out, report); err != nil || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: %s, %v", c.want, out.String(), err)
+		}
 	}
 }

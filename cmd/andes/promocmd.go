@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"andes/adapters/opsclient"
+	"andes/eventstore"
 	"andes/promo"
 )
 
@@ -63,7 +64,8 @@ func (d directPromo) PromoReport(ctx context.Context, id string) (promo.Report, 
 }
 
 // at does something at promo mode's desk.
-func (a promoAccess) at(ctx context.Context, s *settings, logger *slog.Logger, do func(desk promoDesk) error) error {
+func (a promoAccess) at(ctx context.Context, s *settings, logger *slog.Logger, do func(desk promoDesk) error) (err error) {
+	defer func() { err = byFlags(err) }()
 	if !a.Direct {
 		client, err := s.opsClient()
 		if err != nil {
@@ -77,6 +79,29 @@ func (a promoAccess) at(ctx context.Context, s *settings, logger *slog.Logger, d
 	}
 	defer done()
 	return do(directPromo{desk})
+}
+
+// promoFlags are the flags of what refusals point at.
+var promoFlags = map[string]string{
+	"/skus": "--skus", "/for": "--for", "/from": "--from", "/microcache": "--microcache", "/reason": "--reason",
+	"/degraded/stale": "stale=", "/degraded/cap": "cap=", "/degraded/quotas": "quotas=",
+}
+
+// byFlags tells what is wrong with a promo by the flags that were given.
+func byFlags(err error) error {
+	var refused *eventstore.Refusal
+	if !errors.As(err, &refused) || refused.Code != promo.CodeInvalid || len(refused.Problems) == 0 {
+		return err
+	}
+	var faults []error
+	for _, problem := range refused.Problems {
+		flag, known := promoFlags[problem.Pointer]
+		if !known {
+			flag = problem.Pointer
+		}
+		faults = append(faults, fmt.Errorf("%s: %s", flag, problem.Detail))
+	}
+	return fmt.Errorf("%s: %w", refused.Code, errors.Join(faults...))
 }
 
 // switched is for commands that answer how promo mode stands then.

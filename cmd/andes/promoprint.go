@@ -108,8 +108,11 @@ func windowRows(b board, w promo.Window) {
 func printPromoReport(out io.Writer, r promo.Report) error {
 	b := newBoard(out)
 	state := "so far"
-	if r.Final {
+	switch {
+	case r.Final:
 		state = "final"
+	case r.State.EndedBy != "" || !r.Until.Before(r.State.Until):
+		state = "over; final once every process has told, within a minute"
 	}
 	b.row("report", "%s; %s to %s (%s)%s", state, stampOf(r.From), stampOf(r.Until), r.Until.Sub(r.From).Round(time.Second), endedBy(r.State))
 	promoRows(b, r.State)
