@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -40,7 +39,7 @@ func (d *drill) poison(ctx context.Context) error {
 	bad, good := d.skus[1], d.skus[0]
 	d.scene("A message that can't succeed")
 	d.say("The OMS lacks the article %s and refuses orders of it: no retry can help.", bad)
-	if err := d.turn(ctx, "knobs", "oms", "unknownSku="+strconv.Quote(bad)); err != nil {
+	if err := d.turn(ctx, "knobs", "oms", "unknownSku="+bad); err != nil {
 		return err
 	}
 	before, err := d.metric(ctx, "andes_dlq_depth", `consumer="oms"`)
