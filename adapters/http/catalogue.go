@@ -195,21 +195,29 @@ func (c *call) query(names ...string) (url.Values, error) {
 	if err != nil {
 		return nil, eventstore.Refuse(CodeQueryMalformed, "the query string is not percent-encoded properly")
 	}
-	for name, texts := range values {
-		known := false
-		for _, expected := range names {
-			known = known || name == expected
+	for _, name := range slices.Sorted(maps.Keys(values)) { // the same answer to the same question
+		if !slices.Contains(names, name) {
+			shown := shownName(name)
+			return nil, parameterProblem(CodeParameterUnknown, url.QueryEscape(shown),
+				strconv.QuoteToASCII(shown)+" is no parameter here; the parameters are: "+cmp.Or(strings.Join(names, ", "), "none"))
 		}
-		if !known {
-			return nil, parameterProblem(CodeParameterUnknown, "", "the parameters here are: "+cmp.Or(strings.Join(names, ", "), "none"))
-		}
-		for _, text := range texts {
+		for _, text := range values[name] {
 			if !utf8.ValidString(text) || !plainText(text) {
 				return nil, parameterProblem(CodeTextInvalid, name, "the text is not UTF-8, or has control characters")
 			}
 		}
 	}
 	return values, nil
+}
+
+// maxShownName bounds what an answer repeats of a name that a caller made up.
+const maxShownName = 40
+
+func shownName(name string) string {
+	if len(name) > maxShownName {
+		return name[:maxShownName] + "..."
+	}
+	return name
 }
 
 // parameterProblem is a refusal for a query parameter.

@@ -220,7 +220,11 @@ func TestOperatorsSeeWhatOfAFeedCantBeUsedAndHaveItReadOnceMore(t *testing.T) {
 	if got = e.ask(http.MethodGet, "/ops/feeds/erp.prices/rejects?after=retail%7CA", "", "Authorization", asViewer); got.body != `{"items":[]}` {
 		t.Error(got.body)
 	}
-	is(t, e.ask(http.MethodGet, "/ops/feeds/nothing/rejects", "", "Authorization", asViewer), 404, CodeFeedUnknown)
+	unknown := e.ask(http.MethodGet, "/ops/feeds/nothing/rejects", "", "Authorization", asViewer)
+	is(t, unknown, 404, CodeFeedUnknown)
+	if detail := unknown.problem(t).Detail; !strings.Contains(detail, strings.Join(source.Feeds, ", ")) {
+		t.Errorf("the feeds are not told: %s", detail)
+	}
 	is(t, e.ask(http.MethodGet, "/ops/feeds/erp.prices/rejects?limit=x", "", "Authorization", asViewer), 422, CodeParameterInvalid)
 	wanted := `{"ids":["retail|A"],"reason":"put right in the ERP"}`
 	is(t, e.ask(http.MethodPost, "/ops/feeds/erp.prices/reread", wanted, "Authorization", asViewer), 403, CodeForbidden)

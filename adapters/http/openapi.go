@@ -190,7 +190,7 @@ func (a *API) issuerEndpoints() []*endpoint {
 		{method: http.MethodGet, path: "/dev/jwks.json", id: "devKeys", tag: "operations", summary: "Public keys of the development issuer", answers: object, handle: pass},
 		{
 			method: http.MethodPost, path: "/dev/token", id: "devToken", tag: "operations", answers: object, handle: pass,
-			summary: "A token from the development issuer", description: `Send {"partner_id":"…","roles":["ops-admin"],"ttlSeconds":3600}; all members are optional.`,
+			summary: "A token from the development issuer", description: `Send {"partner_id":"…","roles":["ops-admin"],"ttlSeconds":3600}; all members are optional. The roles are ops-admin and ops-viewer; a partner needs none.`,
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -88,7 +89,7 @@ func (c *call) answerFeeds() error {
 func (c *call) feedAsked() (string, error) {
 	feed := c.request.PathValue("feed")
 	if !slices.Contains(source.Feeds, feed) {
-		return "", eventstore.Refuse(CodeFeedUnknown, "there is no such feed")
+		return "", eventstore.Refuse(CodeFeedUnknown, "there is no such feed; the feeds are: %s", strings.Join(source.Feeds, ", "))
 	}
 	return feed, nil
 }

@@ -114,6 +114,21 @@ func TestQueriesThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
+func TestAParameterThatIsNotKnownIsNamed(t *testing.T) {
+	e := newEdge(t)
+	for name, shown := range map[string]struct{ pointer, told string }{
+		"skus": {"#skus", `"skus"`}, "%3Cb%3E%22": {"#%3Cb%3E%22", `"<b>\""`}, "%1B%5B31m": {"#%1B%5B31m", `"\x1b[31m"`}, "%FF": {"#%FF", `"\xff"`}, "": {"", `""`},
+		strings.Repeat("x", 1000): {"#" + strings.Repeat("x", maxShownName) + "...", `"` + strings.Repeat("x", maxShownName) + `..."`},
+	} {
+		got := e.ask(http.MethodGet, "/v1/stock?sku=A&"+name+"=1", "")
+		problem := got.problem(t)
+		if got.status != 422 || problem.Code != CodeParameterUnknown || len(problem.Errors) != 1 || problem.Errors[0].Pointer != shown.pointer ||
+			problem.Detail != shown.told+" is no parameter here; the parameters are: sku" {
+			t.Errorf("%.40s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
 // odd are SKUs that paths, queries and JSON like to spoil.
 var odd = []string{
 	"CLE-056621/6", "BAH-SB+7", "A B", "50%", "a%2Fb", "//x", "/", "a/", "/a/../b", "a/./b", "ñ", "漢字", "#1", "?q", "a&b=c", `"quoted"`, `back\slash`, "a;b", "a:b", "😀", "<b>", "a'b", "..a", "a..", "-", "stock", "query", "{sku}",

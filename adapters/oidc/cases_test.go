@@ -341,7 +341,7 @@ func TestWhoGetsAPrincipalOwnsIt(t *testing.T) {
 }
 
 func TestTheDevelopmentIssuerBoundsWhatItGives(t *testing.T) {
-	issuer, err := NewDevIssuer(DevConfig{Issuer: "dev", Audience: "andes", Now: time.Now})
+	issuer, err := NewDevIssuer(DevConfig{Issuer: "dev", Audience: "andes", Now: time.Now, Roles: []string{"ops-viewer"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestTheDevelopmentIssuerBoundsWhatItGives(t *testing.T) {
 	for _, bad := range []string{
 		``, `null x`, `{"partner_id":"a","partner_id":"b"}`, `{"partner_id":"a"}{}`, `{"Partner_Id":"a"}`,
 		`{"partner_id":"a","ttlSeconds":86401}`, `{"partner_id":"a","ttlSeconds":18446744100}`, `{"partner_id":"a","ttlSeconds":1.5}`,
-		`{"partner_id":"` + strings.Repeat("a", maxTokenRequest) + `"}`,
+		`{"partner_id":"` + strings.Repeat("a", maxTokenRequest) + `"}`, `{"roles":["nope"]}`, `{"roles":["ops-viewer","Ops-Viewer"]}`, `{"roles":[""]}`,
 	} {
 		if got := ask(bad); got.Code != http.StatusBadRequest {
 			t.Errorf("%.60s: %d %s", bad, got.Code, got.Body)

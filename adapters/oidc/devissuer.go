@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -37,6 +39,7 @@ type DevConfig struct {
 	Audience   string
 	KeyFile    string        // keeps the key over restarts; empty: a new key for each process
 	TTL        time.Duration // of a token: 1 h
+	Roles      []string      // that there are; a token with another one would be refused where nobody sees why
 	Now        func() time.Time
 }
 
@@ -161,6 +164,10 @@ func (d *DevIssuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil || !nameable(request.Partner) || len(request.Roles) > maxRoles || request.TTL < 0 || request.TTL > int(maxTTL/time.Second) {
 		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_request", "error_description": `expected {"partner_id":"…","roles":[…]}`})
+		return
+	}
+	if role := slices.IndexFunc(request.Roles, func(role string) bool { return !slices.Contains(d.config.Roles, role) }); role >= 0 {
+		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_scope", "error_description": "the roles are: " + strings.Join(d.config.Roles, ", ")})
 		return
 	}
 	token, err := d.Token(request.Partner, request.Roles, ttl)

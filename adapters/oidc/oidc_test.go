@@ -417,7 +417,7 @@ func TestProcessesThatStartTogetherShareTheKey(t *testing.T) {
 }
 
 func TestTheDevelopmentIssuersTokensSurviveARestart(t *testing.T) {
-	config := DevConfig{Issuer: "dev", Audience: "andes", KeyFile: filepath.Join(t.TempDir(), "key.pem"), Now: time.Now}
+	config := DevConfig{Issuer: "dev", Audience: "andes", KeyFile: filepath.Join(t.TempDir(), "key.pem"), Now: time.Now, Roles: []string{"ops-admin"}}
 	first, err := NewDevIssuer(config)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func (p *platform) authenticate(config *httpapi.Config) error {
 	if p.settings.OIDCIssuer == "" {
 		issuer, err := oidc.NewDevIssuer(oidc.DevConfig{
 			Production: !p.settings.development(), Issuer: devIssuerName, Audience: p.settings.OIDCAudience,
-			KeyFile: p.settings.DevKeyFile, Now: time.Now,
+			KeyFile: p.settings.DevKeyFile, Now: time.Now, Roles: []string{httpapi.OpsAdmin, httpapi.OpsViewer},
 		})
 		if err != nil {
 			return err
