@@ -23,18 +23,18 @@ type PromoDesk interface {
 
 // degradedBody switches degradations.
 type degradedBody struct {
-	Stale  string `json:"stale,omitzero" maxLength:"40" example:"30s" doc:"1: give an answer that old while there is no newer one"`
-	Cap    int64  `json:"cap,omitzero" example:"5" doc:"2: show no channel more units"`
-	Quotas int    `json:"quotas,omitzero" example:"50" doc:"3: leave the lower tiers so many percent of their quotas"`
+	Stale  string `json:"stale,omitzero" maxLength:"40" example:"30s" doc:"1: give an answer that old while there is no newer one; up to 10m, longer than microcache"`
+	Cap    int64  `json:"cap,omitzero" example:"5" doc:"2: show no channel more units; 1 to 1000000"`
+	Quotas int    `json:"quotas,omitzero" example:"50" doc:"3: leave the lower tiers so many percent of their quotas; 1 to 99"`
 }
 
 // promoBody switches promo mode on.
 type promoBody struct {
 	SKUs       []skuText    `json:"skus" minItems:"1" maxItems:"5000" doc:"What the promo sells"`
-	For        string       `json:"for" maxLength:"40" example:"2h"`
+	For        string       `json:"for" maxLength:"40" example:"2h" doc:"How long, 1m to 24h; it ends by itself"`
 	From       string       `json:"from,omitzero" maxLength:"40" example:"2026-11-27T00:00:00-03:00" doc:"RFC 3339; none: as soon as all processes have heard of it"`
-	Microcache string       `json:"microcache,omitzero" maxLength:"40" example:"2s" doc:"How long answers about stock and prices are kept; 0s: not at all"`
-	Degraded   degradedBody `json:"degraded,omitzero"`
+	Microcache string       `json:"microcache,omitzero" maxLength:"40" example:"2s" doc:"How long answers about stock and prices are kept, up to 30s; none: 2s; 0s: not at all"`
+	Degraded   degradedBody `json:"degraded,omitzero" doc:"Degradations from the beginning; what is not given is off"`
 	Force      bool         `json:"force,omitzero" doc:"Also if products are unknown, too old or missing in the read model"`
 	Reason     string       `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
 }
@@ -55,12 +55,16 @@ func (a *API) promoEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/ops/promo", id: "promo", tag: "operations", summary: "How promo mode stands, and what all processes did in the last minute",
-			access: opsViewers, answers: status, handle: (*call).answerPromo,
+			description: "Of a promo that waits, is on, or was the last one. The board is what all processes told, each every 10 s, so it is that much behind.",
+			access:      opsViewers, answers: status, handle: (*call).answerPromo,
 		},
 		{
 			method: http.MethodPut, path: "/ops/promo", id: "promoOn", tag: "operations", summary: "Switch promo mode on",
-			description: "Needs the role ops-admin. The products are put into the read model and looked at first. All processes begin at the same instant, and end by themselves.",
-			access:      opsAdmins, body: reflect.TypeFor[promoBody](), answers: status, handle: (*call).promoOn,
+			description: "Needs the role ops-admin. The products are put into the read model and looked at first. All processes begin at the same instant, and end by themselves. " +
+				"A promo takes 1m to 24h (for), begins within 30 days (from), is about 1 to 5000 SKUs, and keeps answers for 0s to 30s (microcache, 2s by default). " +
+				"degraded says which of the prepared degradations are on from the beginning; each is off without its member: stale, up to 10m and longer than microcache; " +
+				"cap, 1 to 1000000 units; quotas, 1 to 99 percent. PUT /ops/promo/degraded changes them later.",
+			access: opsAdmins, body: reflect.TypeFor[promoBody](), answers: status, handle: (*call).promoOn,
 			refusals: []eventstore.Code{promo.CodeInvalid, promo.CodeUnknown, promo.CodeStale, promo.CodeCold, promo.CodeOn, promo.CodeContended},
 		},
 		{

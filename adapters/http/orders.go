@@ -129,14 +129,16 @@ func (a *API) orderQueryEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/v1/orders/{id}", id: "order", tag: "orders", summary: "An order of the partner",
-			access: partners, quota: quota.Reads,
+			description: "As it stands in the system of record, whatever state the legacy systems are in. An order of another partner is answered as one that is not there.",
+			access:      partners, quota: quota.Reads,
 			answers:  []answer{{status: 200, description: "The order", body: reflect.TypeFor[orderView]()}},
 			refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
 			handle:   (*call).answerOrder,
 		},
 		{
 			method: http.MethodGet, path: "/v1/orders", id: "orders", tag: "orders", summary: "The partner's orders by their last change",
-			access: partners, quota: quota.Reads,
+			description: "The ones changed first come first. Go on with nextCursor; a cursor at the end is good for asking later what has changed since, and an order that changed meanwhile comes again.",
+			access:      partners, quota: quota.Reads,
 			parameters: []*huma.Param{
 				queryParameter("updatedSince", "Begin with orders changed at or after this RFC 3339 time; not together with cursor", false, &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
 				queryParameter("cursor", "nextCursor of an earlier answer", false, &huma.Schema{Type: huma.TypeString, Pattern: "^[A-Za-z0-9_-]+$"}),

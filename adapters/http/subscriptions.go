@@ -57,9 +57,10 @@ func (a *API) subscriptionEndpoints() []*endpoint {
 		},
 		{
 			method: http.MethodGet, path: "/v1/subscriptions", id: "subscriptions", tag: "webhooks", summary: "The partner's subscriptions",
-			access:  partners,
-			answers: []answer{{status: 200, description: "All of them", body: reflect.TypeFor[subscriptionsBody]()}},
-			handle:  (*call).answerSubscriptions,
+			description: "Those that are not ended. A subscription's secret is told once, when it is made.",
+			access:      partners,
+			answers:     []answer{{status: 200, description: "All of them", body: reflect.TypeFor[subscriptionsBody]()}},
+			handle:      (*call).answerSubscriptions,
 		},
 		{
 			method: http.MethodDelete, path: "/v1/subscriptions/{id}", id: "unsubscribe", tag: "webhooks", summary: "End a subscription",
