@@ -2,6 +2,8 @@ package main
 
 import (
 	"strings"
+	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -32,6 +34,32 @@ func TestWhatRestrictsACommandByNothingIsRefused(t *testing.T) {
 		}
 		if err != nil {
 			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
+
+func TestHelpIsACommandToo(t *testing.T) {
+	for _, c := range []struct{ given, want []string }{
+		{[]string{"help"}, []string{"--help"}},
+		{[]string{"help", "guards", "set"}, []string{"guards", "set", "--help"}},
+		{[]string{"dlq", "show", "help"}, []string{"dlq", "show", "help"}},
+		{nil, nil},
+	} {
+		if got := asked(c.given); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q", c.given, got)
+		}
+	}
+}
+
+func TestTheVersionIsThatOfTheBuild(t *testing.T) {
+	for want, info := range map[string]*debug.BuildInfo{
+		"of an unknown build": nil,
+		"v1.2.3 go1.26":       {GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}},
+		"(devel) go1.26":      {GoVersion: "go1.26"},
+		"abc go1.26":          {GoVersion: "go1.26", Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}},
+	} {
+		if got := versionOf(info); got != want {
+			t.Errorf("%q, not %q", got, want)
 		}
 	}
 }

@@ -103,29 +103,29 @@ func (c guardsShowCmd) Run(ctx context.Context, s *settings, logger *slog.Logger
 
 // guardsSetCmd changes a guard.
 type guardsSetCmd struct {
-	System        string   `arg:"" help:"erp, wms, oms or payment."`
-	Concurrency   *int     `help:"Calls at once."`
-	Rate          *int     `help:"Calls a second."`
-	QueueWait     string   `help:"Longest wait of a call for its place and turn." placeholder:"5s"`
-	Timeout       string   `help:"Of one attempt." placeholder:"2s"`
-	Attempts      *int     `help:"Of an idempotent call, the first one included."`
-	Waits         []string `help:"Before the second, third and fourth attempt." placeholder:"200ms,1s,5s"`
-	MaxRetryAfter string   `help:"A system that asks for a longer pause ends the attempts." placeholder:"5s"`
-	Window        *int     `help:"Results that the breaker judges."`
-	MinCalls      *int     `help:"No fewer are judged."`
-	FailPercent   *int     `help:"Of failures, from which on the breaker opens."`
-	SlowAfter     string   `help:"An answer that takes as long is slow." placeholder:"1.5s"`
-	SlowPercent   *int     `help:"Of failures and slow answers, from which on it opens; 0: slowness opens nothing."`
-	OpenFor       string   `help:"Before an open breaker lets probes through." placeholder:"30s"`
-	Probes        *int     `help:"That have to succeed before it closes."`
-	ProbeWait     string   `help:"For a probe's result; then it counts as a failure." placeholder:"10s"`
-	Reason        string   `required:"" help:"For the audit log." placeholder:"TEXT"`
+	System        string `arg:"" help:"erp, wms, oms or payment."`
+	Concurrency   *int   `placeholder:"N" help:"Calls at once."`
+	Rate          *int   `placeholder:"N" help:"Calls a second."`
+	QueueWait     string `help:"Longest wait of a call for its place and turn." placeholder:"DURATION"`
+	Timeout       string `help:"Of one attempt." placeholder:"DURATION"`
+	Attempts      *int   `placeholder:"N" help:"Of an idempotent call, the first one included."`
+	Waits         string `help:"Before the second, third and fourth attempt, comma-separated, as 200ms,1s,5s." placeholder:"LIST"`
+	MaxRetryAfter string `help:"A system that asks for a longer pause ends the attempts." placeholder:"DURATION"`
+	Window        *int   `placeholder:"N" help:"Results that the breaker judges."`
+	MinCalls      *int   `placeholder:"N" help:"No fewer are judged."`
+	FailPercent   *int   `placeholder:"N" help:"Of failures, from which on the breaker opens."`
+	SlowAfter     string `help:"An answer that takes as long is slow." placeholder:"DURATION"`
+	SlowPercent   *int   `placeholder:"N" help:"Of failures and slow answers, from which on it opens; 0: slowness opens nothing."`
+	OpenFor       string `help:"Before an open breaker lets probes through." placeholder:"DURATION"`
+	Probes        *int   `placeholder:"N" help:"That have to succeed before it closes."`
+	ProbeWait     string `help:"For a probe's result; then it counts as a failure." placeholder:"DURATION"`
+	Reason        string `required:"" help:"For the audit log." placeholder:"TEXT"`
 	opsAccess
 }
 
 func (c guardsSetCmd) patch() tuning.Patch {
 	return tuning.Patch{
-		Concurrency: c.Concurrency, Rate: c.Rate, QueueWait: c.QueueWait, Timeout: c.Timeout, Attempts: c.Attempts, Waits: c.Waits,
+		Concurrency: c.Concurrency, Rate: c.Rate, QueueWait: c.QueueWait, Timeout: c.Timeout, Attempts: c.Attempts, Waits: list(c.Waits),
 		MaxRetryAfter: c.MaxRetryAfter, Window: c.Window, MinCalls: c.MinCalls, FailPercent: c.FailPercent,
 		SlowAfter: c.SlowAfter, SlowPercent: c.SlowPercent, OpenFor: c.OpenFor, Probes: c.Probes, ProbeWait: c.ProbeWait,
 	}

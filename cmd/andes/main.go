@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,13 +18,14 @@ import (
 
 // cli is the command line.
 type cli struct {
-	Config  string     `help:"Configuration file (YAML); the environment overrides it." type:"path" env:"ANDES_CONFIG"`
-	Serve   serveCmd   `cmd:"" help:"Run roles of the platform."`
-	Migrate migrateCmd `cmd:"" help:"Create or upgrade the database schema and the Kafka topics."`
-	Doctor  doctorCmd  `cmd:"" help:"Tell what is missing to run, and how to get it."`
-	Events  eventsCmd  `cmd:"" help:"Look into the event log."`
-	DLQ     dlqCmd     `cmd:"" name:"dlq" help:"Look at what consumers gave up, send it back or let it go."`
-	Audit   auditCmd   `cmd:"" help:"List what operators did, newest first."`
+	Config  string      `help:"Configuration file (YAML); the environment overrides it." type:"path" env:"ANDES_CONFIG"`
+	Version versionFlag `help:"Tell the version."`
+	Serve   serveCmd    `cmd:"" help:"Run roles of the platform."`
+	Migrate migrateCmd  `cmd:"" help:"Create or upgrade the database schema and the Kafka topics."`
+	Doctor  doctorCmd   `cmd:"" help:"Tell what is missing to run, and how to get it."`
+	Events  eventsCmd   `cmd:"" help:"Look into the event log."`
+	DLQ     dlqCmd      `cmd:"" name:"dlq" help:"Look at what consumers gave up, send it back or let it go."`
+	Audit   auditCmd    `cmd:"" help:"List what operators did, newest first."`
 
 	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems and change their settings."`
 	Promo  promoCmd  `cmd:"" help:"Go through a promotion: switch promo mode, see how it goes, read its report."`
@@ -47,7 +49,7 @@ func main() {
 func run() int {
 	var line cli
 	parser := newParser(&line)
-	parsed, err := parser.Parse(os.Args[1:])
+	parsed, err := parser.Parse(asked(os.Args[1:]))
 	if err == nil {
 		err = refuseEmpty(parsed)
 	}
@@ -69,6 +71,42 @@ func run() int {
 		return fail(err)
 	}
 	return 0
+}
+
+// asked takes `andes help COMMAND` for `andes COMMAND --help`.
+func asked(arguments []string) []string {
+	if len(arguments) > 0 && arguments[0] == "help" {
+		return append(slices.Clone(arguments[1:]), "--help")
+	}
+	return arguments
+}
+
+// versionFlag tells the version, and ends the command.
+type versionFlag bool
+
+// BeforeReset is called by the parser.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	info, _ := debug.ReadBuildInfo()
+	fmt.Fprintln(app.Stdout, "andes", versionOf(info))
+	app.Exit(0)
+	return nil
+}
+
+// versionOf is the version of the build: that of the module, and what it was built with.
+func versionOf(info *debug.BuildInfo) string {
+	if info == nil {
+		return "of an unknown build"
+	}
+	version := info.Main.Version
+	if version == "" || version == "(devel)" {
+		version = "(devel)"
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				version = setting.Value
+			}
+		}
+	}
+	return version + " " + info.GoVersion
 }
 
 func newParser(line *cli) *kong.Kong {
