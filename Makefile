@@ -3,7 +3,7 @@
 .PHONY: help run stop status services test lint check-alerts build demo drill lab-reads bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads bench-freshness doctor clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## start everything: services, all roles, simulators; prints URLs, a token and commands to try (ERP=tryton: on a real Tryton)
 	@scripts/platform start
@@ -70,8 +70,7 @@ bench-freshness: ## from a change in the warehouse to the API's answer, pushed a
 	@scripts/with-services bench go run ./test/bench/freshness $(ARGS)
 
 doctor: build ## what the platform needs, what is missing and how to get it
-	@if [ -f .andes/run/env ]; then scripts/platform exec bin/andes doctor; \
-	else bin/andes doctor || { echo "nothing was started here yet: make run installs and starts all of it"; exit 1; }; fi
+	@scripts/platform doctor
 
 clean: ## drop all data of stopped services and the built binaries
 	@scripts/services clean

@@ -45,7 +45,7 @@ func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 		legacy("WMS", "wms_url", "reads go on without it, with stale: true; orders are not dispatched", func(s *settings) string { return s.WMSURL }),
 		legacy("OMS", "oms_url", "confirmed orders wait for it", func(s *settings) string { return s.OMSURL }),
 		legacy("payment gateway", "payment_url", "orders wait for it until their payment expires", func(s *settings) string { return s.PaymentURL }),
-		checkIssuer,
+		checkIssuer, checkAndes,
 	}
 	var findings []finding
 	for _, check := range checks {
@@ -258,6 +258,34 @@ func legacy(name, setting, meanwhile string, address func(*settings) string) fun
 		f.state += " takes connections"
 		return f
 	}
+}
+
+// checkAndes looks whether the platform itself runs, where the settings have it listen, and is ready.
+func checkAndes(ctx context.Context, s *settings) finding {
+	f := finding{need: "andes", state: s.HTTPAddr}
+	host, port, err := net.SplitHostPort(s.HTTPAddr)
+	if err != nil {
+		f.remedy = "ANDES_HTTP_ADDR is no host:port"
+		return f
+	}
+	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() { // all of this machine's
+		host = "localhost"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		f.remedy = "ANDES_HTTP_ADDR is no host:port"
+		return f
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		f.state, f.remedy = s.HTTPAddr+" does not answer", "start it: `andes serve`, or `make run`"
+		return f
+	}
+	_ = response.Body.Close()
+	if f.state += " is ready"; response.StatusCode != http.StatusOK {
+		f.state, f.remedy = s.HTTPAddr+" is not ready", "what it waits for is in its /readyz and its log"
+	}
+	return f
 }
 
 func hostPort(target *url.URL) string {
