@@ -39,20 +39,22 @@ type Config struct {
 	Logger     *slog.Logger
 	Metrics    prometheus.Registerer // nil: private
 
-	Ring     int           // changes that are kept
-	Backfill int64         // positions before the log's end from which a new instance begins, and before the last published one from which it doubts the read model
-	Horizon  int64         // positions that a cursor may be behind
-	Look     int           // events in one look at the log
-	Scan     int           // events that a page looks at which is older than the ring
-	Scans    int           // such pages at once; more are refused
-	Confirm  int           // streams looked for in the read model at a time
-	Pause    time.Duration // between two looks, so that many changes are one page
-	Poll     time.Duration // the safety net behind Listen
-	Patience time.Duration // with the read model; then the states are asked
-	Recheck  time.Duration // of what the read model did not get in time
-	Rechecks int           // then what it does not take is what it answers
-	Settled  time.Duration // how far back Resync begins: no reader is that far behind the read model
-	Policies time.Duration // after which all instances go by a partner's new policy
+	Ring     int                  // changes that are kept
+	Backfill int64                // positions before the log's end from which a new instance begins, and before the last published one from which it doubts the read model
+	Horizon  int64                // positions that a cursor may be behind
+	Look     int                  // events in one look at the log
+	Scan     int                  // events that a page looks at which is older than the ring
+	Scans    int                  // such pages at once; more are refused
+	Confirm  int                  // streams looked for in the read model at a time
+	Pause    time.Duration        // between two looks, so that many changes are one page
+	Poll     time.Duration        // the safety net behind Listen
+	Patience time.Duration        // with the read model; then the states are asked
+	Recheck  time.Duration        // of what the read model did not get in time
+	Rechecks int                  // then what it does not take is what it answers
+	Settled  time.Duration        // how far back Resync begins: no reader is that far behind the read model
+	Kept     func() time.Duration // how old answers of reads are given again at present: Resync begins that much further back. Nil: none are
+	MostKept time.Duration        // Kept is never more
+	Policies time.Duration        // after which all instances go by a partner's new policy
 }
 
 // DefaultConfig has the defaults of all bounds.
@@ -60,7 +62,7 @@ func DefaultConfig() Config {
 	return Config{
 		Ring: 1 << 16, Backfill: 20_000, Horizon: 1_000_000, Look: 2_000, Scan: 10_000, Scans: 4, Confirm: 1_000,
 		Pause: 20 * time.Millisecond, Poll: time.Second, Patience: 2 * time.Second, Recheck: time.Second, Rechecks: 5,
-		Settled: 10 * time.Second, Policies: 70 * time.Second,
+		Settled: 10 * time.Second, MostKept: 11 * time.Minute, Policies: 70 * time.Second,
 	}
 }
 
@@ -70,7 +72,7 @@ func (c Config) validate() error {
 		faults = append(faults, errors.New("changes: Log, Copy, Reader, Watermarks, Now and Logger are needed"))
 	}
 	if min(c.Ring, c.Look, c.Scan, c.Scans, c.Confirm, c.Rechecks) < 1 || min(c.Backfill, c.Horizon) < 0 ||
-		min(c.Pause, c.Poll, c.Patience, c.Recheck) <= 0 || min(c.Settled, c.Policies) < 0 {
+		min(c.Pause, c.Poll, c.Patience, c.Recheck) <= 0 || min(c.Settled, c.MostKept, c.Policies) < 0 {
 		faults = append(faults, errors.New("changes: a bound is not above zero"))
 	}
 	return errors.Join(faults...)
@@ -228,16 +230,42 @@ func (f *Feed) take(part Slice) {
 	defer f.mu.Unlock()
 	now := f.config.Now()
 	f.ring.take(part, now)
-	if part.Reached > 0 && (len(f.marks) == 0 || f.marks[len(f.marks)-1].position < part.Reached) {
-		f.marks = append(f.marks, passed{now, part.Reached})
-	}
-	for len(f.marks) > 1 && now.Sub(f.marks[1].at) >= f.config.Settled {
-		f.marks = f.marks[1:]
-	}
+	f.mark(passed{now, part.Reached})
 	if !part.More {
 		f.looked = now
 	}
 	f.release()
+}
+
+// markEvery is how exactly it is remembered when the log was how long; what is asked for lies at most that much earlier.
+const markEvery = 100 * time.Millisecond
+
+// mark remembers how far the log was looked at.
+func (f *Feed) mark(now passed) {
+	last := passed{}
+	if len(f.marks) > 0 {
+		last = f.marks[len(f.marks)-1]
+	}
+	if now.position > last.position && now.at.Sub(last.at) >= markEvery {
+		f.marks = append(f.marks, now)
+	}
+	for len(f.marks) > 1 && now.at.Sub(f.marks[1].at) >= f.config.Settled+f.config.MostKept {
+		f.marks = f.marks[1:]
+	}
+}
+
+// settled gives what every answer of a read that is given from now on has, if that was seen.
+func (f *Feed) settled(now time.Time) (position int64, seen bool) {
+	back := f.config.Settled
+	if f.config.Kept != nil {
+		back += min(f.config.Kept(), f.config.MostKept)
+	}
+	for _, mark := range slices.Backward(f.marks) {
+		if now.Sub(mark.at) >= back {
+			return mark.position, true
+		}
+	}
+	return 0, false
 }
 
 // confirm looks for the fresh changes in the read model, and now and then for the late ones.

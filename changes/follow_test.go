@@ -403,6 +403,31 @@ func TestANewCopyBeginsBeforeWhatReadersMayStillKeep(t *testing.T) {
 	}
 }
 
+func TestANewCopyBeginsBeforeAnswersThatAreGivenAgain(t *testing.T) {
+	w := newWorld(1)
+	at := w.instances[0]
+	at.look()
+	w.change(stock.Aggregate.Stream("A"), false)
+	w.projectAll()
+	at.look()
+	first := w.end
+	w.now = w.now.Add(at.config.Settled)
+	w.change(stock.Aggregate.Stream("A"), false)
+	w.projectAll()
+	at.look()
+	at.config.Kept = func() time.Duration { return 30 * time.Second }
+	w.now = w.now.Add(at.config.Settled + 29*time.Second)
+	at.look()
+	if got := at.beginning(t); got != first {
+		t.Errorf("at %d, want %d: an answer of before the change at %d may be given again", got, first, w.end)
+	}
+	w.now = w.now.Add(time.Second)
+	at.look()
+	if got := at.beginning(t); got != w.end {
+		t.Errorf("at %d of %d, though no answer is kept longer", got, w.end)
+	}
+}
+
 func TestANewCopyBeginsBeforeWhatTheReadModelLacks(t *testing.T) {
 	w := newWorld(1)
 	at, f := w.instances[0], &follower{kinds: Kinds{Stock: true}, limit: 10}

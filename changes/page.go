@@ -119,8 +119,8 @@ func (f *Feed) beginning(ctx context.Context, q Question, now time.Time) (Cursor
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next.Position = min(f.ring.confirmed.position, f.ring.floor)
-	if len(f.marks) > 0 && now.Sub(f.marks[0].at) >= f.config.Settled {
-		next.Position = min(f.ring.confirmed.position, f.marks[0].position)
+	if position, seen := f.settled(now); seen {
+		next.Position = min(f.ring.confirmed.position, position)
 	}
 	if next.Position < f.ring.released.position-f.config.Horizon {
 		return next, errBehind

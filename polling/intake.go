@@ -134,10 +134,10 @@ func (k *Intake) Take(ctx context.Context, from eventstore.Metadata, records []P
 }
 
 func verdictOf(item Item, r result) Verdict {
-	verdict := Verdict{ID: item.ID, Outcome: Known}
+	verdict := Verdict{ID: brief(item.ID), Outcome: Known}
 	switch {
 	case r.refusal != nil:
-		verdict.Outcome, verdict.Code, verdict.Detail = Dropped, r.refusal.Code, r.refusal.Detail
+		verdict.Outcome, verdict.Code, verdict.Detail = Dropped, r.refusal.Code, brief(r.refusal.Detail)
 	case r.fault != nil:
 		verdict.Outcome, verdict.Code, verdict.Detail = Failed, CodeFailed, "it could not be recorded; send it again"
 	case r.changed:

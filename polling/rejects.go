@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,12 +62,22 @@ func (j *rejects) add(ctx context.Context, r Refused) error {
 	}
 	j.seen.add(key)
 	j.metrics.rejected.WithLabelValues(j.feed, string(reject.Code)).Inc()
-	j.log.WarnContext(ctx, "a record of a feed can't be used", "feed", reject.Feed, "id", reject.ID,
-		"version", reject.Version, "code", reject.Code, "detail", reject.Detail)
+	j.log.WarnContext(ctx, "a record of a feed can't be used", "feed", reject.Feed, "id", brief(reject.ID),
+		"version", reject.Version, "code", reject.Code, "detail", brief(reject.Detail))
 	if j.told != nil {
 		j.told(ctx, reject)
 	}
 	return nil
+}
+
+// maxBrief bounds what is logged and answered of a record's own words, in bytes.
+const maxBrief = 200
+
+func brief(text string) string {
+	if len(text) <= maxBrief {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxBrief], "") + "…"
 }
 
 // keep puts a record into the ledger, as long as there are not too many: then the source is to be put right,

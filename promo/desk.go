@@ -72,6 +72,12 @@ func (d *Desk) Effect() State {
 	return kept.Effect(d.config.Now())
 }
 
+// AnswersKept is how old an answer may be that is given again at this moment.
+func (d *Desk) AnswersKept() time.Duration {
+	effect := d.Effect()
+	return time.Duration(max(effect.Microcache, effect.Degraded.Stale))
+}
+
 // Kept is the promo as it was last heard of.
 func (d *Desk) Kept() State { return *d.kept.Load() }
 

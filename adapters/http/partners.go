@@ -73,7 +73,7 @@ func (a *API) partnerEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodPut, path: "/ops/partners/{id}", id: "configurePartner", tag: "operations", summary: "Set a partner up or change it",
-			description: "Needs the role ops-admin. Answers of other instances follow within a minute.",
+			description: "Needs the role ops-admin. Reads follow within a minute, orders at once.",
 			access:      opsAdmins, body: reflect.TypeFor[partnerBody](), answers: view, handle: (*call).configurePartner,
 			refusals: slices.Concat(commandCodes, []eventstore.Code{partner.CodeInvalid}),
 		},

@@ -139,6 +139,9 @@ func read[V any](ctx context.Context, r *Reader, of book[V], skus []string) (que
 // decoded gives an entry, or nil for one that can't be read.
 func decoded[V any](of book[V], text string) *atHand[V] {
 	entry := &atHand[V]{bytes: len(text)}
+	if projections.PositionOf(text) < 0 {
+		return nil // nobody of us wrote that
+	}
 	value, there := projections.ValueOf(text)
 	if !there {
 		return entry

@@ -277,3 +277,24 @@ func TestABatchOfAnySizeIsAppliedAndRead(t *testing.T) {
 		}
 	}
 }
+
+// A text that nobody of us writes says nothing of the SKU, least of all that there is none.
+func TestWhatIsNoEntryIsLacking(t *testing.T) {
+	t.Parallel()
+	config := redistest.Config(t)
+	client := redistest.Open(t, config)
+	apply(t, newModel(t, client, redis.ReadModelConfig{}), stockEntry("A", 1, 5))
+	raw := redistest.Raw(t, config.Addrs...)
+	keys, err := raw.Do(t.Context(), raw.B().Keys().Pattern(config.Prefix+"*stock:A").Build()).AsStrSlice()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("keys %v, %v", keys, err)
+	}
+	for _, text := range []string{"garbage", "", "{}", "null", "[]", "-1", "-1 x", "1x", "x 1"} {
+		if err := raw.Do(t.Context(), raw.B().Set().Key(keys[0]).Value(text).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if !redistest.Eventually(settleWait, func() bool { return netOf(t, client, "A") == "lacking" }) {
+			t.Errorf("%q is answered as %s", text, netOf(t, client, "A"))
+		}
+	}
+}

@@ -57,9 +57,13 @@ func (p *platform) changeFeed() (*changes.Feed, error) {
 	if err != nil {
 		return nil, err
 	}
+	promoting, err := p.promoDesk()
+	if err != nil {
+		return nil, err
+	}
 	config := changes.DefaultConfig()
 	config.Log, config.Copy, config.Reader, config.Watermarks = postgres.ChangeLog{DB: p.store.DB}, redis.NewReader(p.redis), reader, reader
-	config.Now, config.Logger, config.Metrics = time.Now, p.logger, p.metrics
+	config.Now, config.Logger, config.Metrics, config.Kept = time.Now, p.logger, p.metrics, promoting.AnswersKept
 	feed, err := changes.New(config)
 	if err != nil {
 		return nil, err
