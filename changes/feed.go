@@ -95,12 +95,6 @@ type Feed struct {
 	triedAt time.Time     // the last time
 }
 
-// passed is how far the log was looked at, at a time.
-type passed struct {
-	at       time.Time
-	position int64
-}
-
 // New checks the configuration.
 func New(config Config) (*Feed, error) {
 	if err := config.validate(); err != nil {
@@ -235,37 +229,6 @@ func (f *Feed) take(part Slice) {
 		f.looked = now
 	}
 	f.release()
-}
-
-// markEvery is how exactly it is remembered when the log was how long; what is asked for lies at most that much earlier.
-const markEvery = 100 * time.Millisecond
-
-// mark remembers how far the log was looked at.
-func (f *Feed) mark(now passed) {
-	last := passed{}
-	if len(f.marks) > 0 {
-		last = f.marks[len(f.marks)-1]
-	}
-	if now.position > last.position && now.at.Sub(last.at) >= markEvery {
-		f.marks = append(f.marks, now)
-	}
-	for len(f.marks) > 1 && now.at.Sub(f.marks[1].at) >= f.config.Settled+f.config.MostKept {
-		f.marks = f.marks[1:]
-	}
-}
-
-// settled gives what every answer of a read that is given from now on has, if that was seen.
-func (f *Feed) settled(now time.Time) (position int64, seen bool) {
-	back := f.config.Settled
-	if f.config.Kept != nil {
-		back += min(f.config.Kept(), f.config.MostKept)
-	}
-	for _, mark := range slices.Backward(f.marks) {
-		if now.Sub(mark.at) >= back {
-			return mark.position, true
-		}
-	}
-	return 0, false
 }
 
 // confirm looks for the fresh changes in the read model, and now and then for the late ones.

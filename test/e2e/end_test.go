@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -49,15 +50,26 @@ const underWay = `SELECT count(*) FROM states WHERE NOT key = ANY ($1) AND (
 	category = 'order' AND (state ->> 'status' NOT IN ('DELIVERED', 'CANCELLED') OR state ->> 'status' = 'DELIVERED' AND state ->> 'omsSync' <> 'registered') OR
 	category = 'fulfilment' AND state ->> 'phase' NOT IN ('COMPLETED', 'CLOSED'))`
 
-// settle waits until no order is under way any more.
+// settle waits until no order is under way any more, as long as they become fewer.
 func (s *scene) settle() {
 	s.t.Helper()
-	s.eventually("no order is under way", func() error {
-		if open := s.count(underWay, append([]string{}, s.stayOpen...)); open > 0 {
-			return fmt.Errorf("%d are", open)
+	least := math.MaxInt
+	for {
+		open := 0
+		err := s.waitFor(func() error {
+			if open = s.count(underWay, append([]string{}, s.stayOpen...)); open > 0 && open >= least {
+				return fmt.Errorf("%d are", open)
+			}
+			return nil
+		})
+		if err != nil {
+			s.t.Fatalf("not within %s: no order is under way: %v", patience, err)
 		}
-		return nil
-	})
+		if open == 0 {
+			return
+		}
+		least = open
+	}
 }
 
 func (s *scene) checkDatabase() {

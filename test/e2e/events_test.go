@@ -150,7 +150,7 @@ func TestOperatorsReadTheLog(t *testing.T) {
 		want      string
 	}{
 		{[]string{"cat", "--limit", "2"}, "partner.configured product.described"},
-		{[]string{"cat", "--from", "2", "--to", "3"}, "product.described price.set"},
+		{[]string{"cat", "--from", "2", "--to", "3"}, "product.described pricelist.opened"},
 		{[]string{"cat", "--stream", "stock/A"}, "stock.level_reported stock.reserved stock.released"},
 		{[]string{"cat", "--category", "stock", "--type", "stock.reserved,stock.released"}, "stock.reserved stock.released"},
 		{[]string{"cat", "--category", "stock", "--without", "stock.reserved"}, "stock.level_reported stock.released"},

@@ -100,6 +100,7 @@ func New(cfg Config) (*Sim, error) {
 		eventSeq: cfg.BaseVersion, waits: map[*pick]struct{}{},
 	}
 	s.Core = sim.NewCore(sim.Config{Name: "wms", Seed: cfg.Seed, Now: cfg.Now}, knobs)
+	s.pusher = feed.NewPusher(s.Core, func() feed.Push { return s.Knobs().Push })
 	load := func() error { return s.stock.Load(cfg.Stock) }
 	if cfg.Snapshot != nil {
 		load = func() error { return s.restore(*cfg.Snapshot) }
@@ -108,7 +109,6 @@ func New(cfg Config) (*Sim, error) {
 		s.Close()
 		return nil, fmt.Errorf("wms simulator: %w", err)
 	}
-	s.pusher = feed.NewPusher(s.Core, func() feed.Push { return s.Knobs().Push })
 	s.OnStats(func() any { return s.counters() })
 	s.routes()
 	return s, nil
