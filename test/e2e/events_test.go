@@ -135,7 +135,7 @@ func types(lines []shownLine) string {
 func TestOperatorsReadTheLog(t *testing.T) {
 	l := openLogbook(t)
 	all := l.lines("cat")
-	want := "partner.configured product.described price.set stock.level_reported"
+	want := "partner.configured product.described pricelist.opened price.set stock.level_reported"
 	if !strings.HasPrefix(types(all), want) || !slices.IsSortedFunc(all, func(a, b shownLine) int { return int(a.Position - b.Position) }) {
 		t.Errorf("the log is %s", types(all))
 	}
