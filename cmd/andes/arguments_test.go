@@ -1,9 +1,9 @@
 package main
 
 import (
-	"strings"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 )
 
