@@ -17,24 +17,24 @@ var movedCodes = []sarama.KError{sarama.ErrNotCoordinatorForConsumer, sarama.Err
 
 // coordinated asks about a group, and again while its coordinator is being found. A group that has never run
 // is not an error.
-func (l *DeadLetterLog) coordinated(ctx context.Context, group string, ask func() error) error {
+func coordinated[T any](ctx context.Context, l *DeadLetterLog, group string, ask func() (T, error)) (T, error) {
 	wait := backoff{least: readBackoffMin, most: readBackoffMax}
 	for began := time.Now(); ; {
-		err := bounded(ctx, ask)
+		answer, err := bounded(ctx, ask)
 		if errors.Is(err, sarama.ErrGroupIDNotFound) {
-			return nil
+			return answer, nil
 		}
 		moved := false
 		for _, code := range movedCodes {
 			moved = moved || errors.Is(err, code)
 		}
 		if !moved || time.Since(began) > l.config.Patience {
-			return err
+			return answer, err
 		}
 		if !wait.pause(ctx) {
-			return ctx.Err()
+			return answer, ctx.Err()
 		}
-		_ = bounded(ctx, func() error { return l.reader.client.RefreshCoordinator(group) }) // the next attempt finds out
+		_, _ = bounded(ctx, func() (any, error) { return nil, l.reader.client.RefreshCoordinator(group) }) // the next attempt finds out
 	}
 }
 
@@ -45,17 +45,17 @@ func (l *DeadLetterLog) Members(ctx context.Context, consumer string) (members i
 		return 0, false, err
 	}
 	group := l.config.Names.Group(consumer)
-	var found []*sarama.GroupDescription
-	err = l.coordinated(ctx, group, func() (err error) {
-		if found, err = l.admin.DescribeConsumerGroups([]string{group}); err != nil {
-			return err
+	found, err := coordinated(ctx, l, group, func() ([]*sarama.GroupDescription, error) {
+		found, err := l.admin.DescribeConsumerGroups([]string{group})
+		if err != nil {
+			return nil, err
 		}
 		for _, described := range found {
 			if err := fault(described.Err); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return found, nil
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("%w: consumer group %s: %w", deadletters.ErrLogUnavailable, group, err)
@@ -73,12 +73,12 @@ func (l *DeadLetterLog) Backlog(ctx context.Context, consumer string) (int64, er
 	if err != nil || len(partitions) == 0 {
 		return 0, err
 	}
-	var committed *sarama.OffsetFetchResponse
-	err = l.coordinated(ctx, group, func() (err error) {
-		if committed, err = l.admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: partitions}); err != nil {
-			return err
+	committed, err := coordinated(ctx, l, group, func() (*sarama.OffsetFetchResponse, error) {
+		committed, err := l.admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: partitions})
+		if err != nil {
+			return nil, err
 		}
-		return fault(committed.Err)
+		return committed, fault(committed.Err)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("%w: offsets of group %s: %w", deadletters.ErrLogUnavailable, group, err)

@@ -50,17 +50,16 @@ func (r *StateReader) Lag(ctx context.Context, consumer string, categories []str
 
 // committed asks for a group's offsets; nil where nobody has joined it yet.
 func (r *StateReader) committed(ctx context.Context, group string, asked map[string][]int32) (*sarama.OffsetFetchResponse, error) {
-	var response *sarama.OffsetFetchResponse
-	err := r.patiently(ctx, func() error {
+	response, err := patiently(ctx, r, func() (*sarama.OffsetFetchResponse, error) {
 		admin, err := sarama.NewClusterAdminFromClient(r.client)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		response, err = admin.ListConsumerGroupOffsets(group, asked) // the admin is the client's: it is closed with it
+		response, err := admin.ListConsumerGroupOffsets(group, asked) // the admin is the client's: it is closed with it
 		if errors.Is(err, sarama.ErrGroupIDNotFound) {
-			response, err = nil, nil
+			return nil, nil
 		}
-		return err
+		return response, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("offsets of group %s: %w", group, err)

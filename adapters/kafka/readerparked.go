@@ -26,11 +26,7 @@ func (r *StateReader) parkedBefore(ctx context.Context, message *sarama.Consumer
 	r.parked.mu.Lock()
 	defer r.parked.mu.Unlock()
 	topic := r.config.Names.DLQ(r.config.Group)
-	var partitions []int32
-	err := r.patiently(ctx, func() (err error) {
-		partitions, err = r.client.Partitions(topic)
-		return err
-	})
+	partitions, err := patiently(ctx, r, func() ([]int32, error) { return r.client.Partitions(topic) })
 	if err != nil || len(partitions) == 0 {
 		return false, fmt.Errorf("read topic %s: %w", topic, err)
 	}

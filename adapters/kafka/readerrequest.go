@@ -27,25 +27,23 @@ const (
 
 // offset asks for the log's beginning, or for its last stable end.
 func (r *StateReader) offset(ctx context.Context, topic string, partition int32, which int64) (int64, error) {
-	found := int64(-1)
-	err := r.patiently(ctx, func() error {
+	found, err := patiently(ctx, r, func() (int64, error) {
 		broker, err := r.client.Leader(topic, partition)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		request := &sarama.OffsetRequest{Version: offsetVersion, IsolationLevel: sarama.ReadCommitted}
 		request.AddBlock(topic, partition, which, 1)
 		response, err := broker.GetAvailableOffsets(request)
 		if err != nil {
 			_ = broker.Close() // the next attempt opens it again
-			return err
+			return 0, err
 		}
 		block := response.GetBlock(topic, partition)
 		if block == nil {
-			return sarama.ErrIncompleteResponse
+			return 0, sarama.ErrIncompleteResponse
 		}
-		found = block.Offset
-		return fault(block.Err)
+		return block.Offset, fault(block.Err)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("offsets of %s: %w", partName(topic, partition), err)
@@ -55,11 +53,10 @@ func (r *StateReader) offset(ctx context.Context, topic string, partition int32,
 
 // fetch reads what is at the offset and behind it.
 func (r *StateReader) fetch(ctx context.Context, topic string, partition int32, offset int64, size int32) (*sarama.FetchResponseBlock, error) {
-	var found *sarama.FetchResponseBlock
-	err := r.patiently(ctx, func() error {
+	return patiently(ctx, r, func() (*sarama.FetchResponseBlock, error) {
 		broker, err := r.client.Leader(topic, partition)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		request := &sarama.FetchRequest{
 			Version: fetchVersion, MinBytes: 1, MaxBytes: size, MaxWaitTime: int32(readWait.Milliseconds()),
@@ -69,16 +66,14 @@ func (r *StateReader) fetch(ctx context.Context, topic string, partition int32, 
 		response, err := broker.Fetch(request)
 		if err != nil {
 			_ = broker.Close()
-			return err
+			return nil, err
 		}
 		block := response.GetBlock(topic, partition)
 		if block == nil {
-			return sarama.ErrIncompleteResponse
+			return nil, sarama.ErrIncompleteResponse
 		}
-		found = block
-		return fault(block.Err)
+		return block, fault(block.Err)
 	})
-	return found, err
 }
 
 func fault(code sarama.KError) error {
@@ -90,35 +85,44 @@ func fault(code sarama.KError) error {
 
 // patiently repeats a request until the patience is over. After a failure the metadata are read anew, as
 // a leader may have moved.
-func (r *StateReader) patiently(ctx context.Context, request func() error) error {
+func patiently[T any](ctx context.Context, r *StateReader, request func() (T, error)) (T, error) {
 	wait := backoff{least: readBackoffMin, most: readBackoffMax}
 	for began := time.Now(); ; {
-		err := bounded(ctx, request)
+		answer, err := bounded(ctx, request)
 		patience := r.config.Patience
 		switch {
 		case err == nil, errors.Is(err, sarama.ErrOffsetOutOfRange), errors.Is(err, sarama.ErrTopicAuthorizationFailed):
-			return err
+			return answer, err
 		case errors.Is(err, sarama.ErrUnknownTopicOrPartition):
 			patience = min(patience, unknownPatience)
 		}
 		if time.Since(began) > patience {
-			return fmt.Errorf("%w: no answer from Kafka for %s: %w", rebuild.ErrSourceLost, patience, err)
+			return answer, fmt.Errorf("%w: no answer from Kafka for %s: %w", rebuild.ErrSourceLost, patience, err)
 		}
 		if !wait.pause(ctx) {
-			return ctx.Err()
+			return answer, ctx.Err()
 		}
-		_ = bounded(ctx, func() error { return r.client.RefreshMetadata() }) // the next attempt finds out
+		_, _ = bounded(ctx, func() (any, error) { return nil, r.client.RefreshMetadata() }) // the next attempt finds out
 	}
 }
 
-// bounded leaves a request behind when ctx is done; the client's own timeouts end it.
-func bounded(ctx context.Context, request func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- request() }()
+// bounded leaves a request behind when ctx is done; the client's own timeouts end it. So a request gives what it found, and
+// writes nothing of its caller's.
+func bounded[T any](ctx context.Context, request func() (T, error)) (T, error) {
+	type answer struct {
+		found T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		found, err := request()
+		done <- answer{found, err}
+	}()
 	select {
-	case err := <-done:
-		return err
+	case got := <-done:
+		return got.found, got.err
 	case <-ctx.Done():
-		return ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
 }

@@ -87,11 +87,7 @@ func (r *StateReader) Parts(ctx context.Context, categories []string) ([]rebuild
 	var parts []rebuild.Part
 	for _, category := range categories {
 		topic := r.config.Names.State(category)
-		var partitions []int32
-		err := r.patiently(ctx, func() (err error) {
-			partitions, err = r.client.Partitions(topic)
-			return err
-		})
+		partitions, err := patiently(ctx, r, func() ([]int32, error) { return r.client.Partitions(topic) })
 		if err != nil {
 			return nil, fmt.Errorf("read topic %s: %w", topic, err)
 		}

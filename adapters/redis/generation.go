@@ -37,7 +37,7 @@ func (c *connection) generations(ctx context.Context) (projections.Generations, 
 }
 
 func (c *connection) readPointer() rueidis.Completed {
-	return c.B().Get().Key(c.pointerKey()).Build()
+	return pinned(c.B().Get().Key(c.pointerKey()).Build())
 }
 
 // createPointer sets the pointer of an empty Redis; another instance may have been quicker.

@@ -37,7 +37,7 @@ func (c *connection) serving(ctx context.Context) (projections.Generations, erro
 }
 
 func (c *connection) askPointer(ctx context.Context) (projections.Generations, error) {
-	text, err := c.reading.Do(ctx, c.reading.B().Get().Key(c.pointerKey()).Build()).ToString()
+	text, err := c.reading.Do(ctx, pinned(c.reading.B().Get().Key(c.pointerKey()).Build())).ToString()
 	if rueidis.IsRedisNil(err) {
 		return projections.FirstGenerations, nil
 	}
@@ -61,7 +61,7 @@ func (c *connection) fence(ctx context.Context) error {
 	}
 	commands := make(rueidis.Commands, len(tags))
 	for i, tag := range tags {
-		commands[i] = c.reading.B().Exists().Key(c.config.Prefix + "{" + tag + "}fence").Build()
+		commands[i] = pinned(c.reading.B().Exists().Key(c.config.Prefix + "{" + tag + "}fence").Build())
 	}
 	for _, result := range c.reading.DoMulti(ctx, commands...) {
 		if err := result.Error(); err != nil {

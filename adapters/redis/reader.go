@@ -162,6 +162,10 @@ func (c *connection) get(ctx context.Context, keys layout, entryKeys []string, t
 	return c.getBy(ctx, c.Client, keys, entryKeys, take)
 }
 
+// pinned keeps a command that only reads from being used for another one: the driver sends it once more when the connection
+// breaks, and then the first connection's writer may still have it.
+func pinned(command rueidis.Completed) rueidis.Completed { return command.Pin() }
+
 // getBy is get by one of the drivers: after one that is tracked, the server tells of the entries' changes.
 func (c *connection) getBy(ctx context.Context, driver rueidis.Client, keys layout, entryKeys []string, take func(i int, text string, kept bool)) error {
 	groups := c.group(len(entryKeys), maxKeysPerGet, func(i int) (string, int) { return entryKeys[i], 0 })
@@ -171,7 +175,7 @@ func (c *connection) getBy(ctx context.Context, driver rueidis.Client, keys layo
 		for n, i := range members {
 			full[n] = keys.key(entryKeys[i])
 		}
-		commands[g] = driver.B().Mget().Key(full...).Build()
+		commands[g] = pinned(driver.B().Mget().Key(full...).Build())
 	}
 	for g, result := range driver.DoMulti(ctx, commands...) {
 		values, err := result.ToArray()

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -35,15 +36,24 @@ const (
 // StartServer starts an empty Redis on a free port; it is stopped when the test ends.
 func StartServer(t testing.TB, arguments ...string) *Server {
 	t.Helper()
-	port := freePort(t)
-	s := &Server{
-		Addr: net.JoinHostPort("127.0.0.1", port), tb: t, folder: t.TempDir(),
-		arguments: append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, arguments...),
+	for range portTries {
+		port := freePort(t)
+		s := &Server{
+			Addr: net.JoinHostPort("127.0.0.1", port), tb: t, folder: t.TempDir(),
+			arguments: append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, arguments...),
+		}
+		t.Cleanup(s.Kill)
+		if s.launch() {
+			return s
+		}
+		s.Kill()
 	}
-	s.Start()
-	t.Cleanup(s.Kill)
-	return s
+	t.Fatalf("%d times somebody was quicker to take the port that was free", portTries)
+	return nil
 }
+
+// portTries bounds how often another port is taken, when somebody took the free one meanwhile.
+const portTries = 5
 
 // binary finds the server; a missing one fails the test.
 func binary(t testing.TB) string {
@@ -80,6 +90,14 @@ const (
 // Start starts the server again, empty.
 func (s *Server) Start() {
 	s.tb.Helper()
+	if !s.launch() {
+		s.tb.Fatalf("somebody has taken %s", s.Addr)
+	}
+}
+
+// launch starts the server; it is false if its port, or that of its cluster's bus, is somebody else's.
+func (s *Server) launch() (listens bool) {
+	s.tb.Helper()
 	output, err := os.OpenFile(filepath.Join(s.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -90,10 +108,17 @@ func (s *Server) Start() {
 	if err := s.process.Start(); err != nil {
 		s.tb.Fatal(err)
 	}
-	if !Eventually(startWait, s.answers) {
-		log, _ := os.ReadFile(output.Name())
+	var log []byte
+	taken := false
+	answers := Eventually(startWait, func() bool {
+		log, _ = os.ReadFile(output.Name())
+		taken = bytes.Contains(log, []byte("Address already in use"))
+		return taken || s.answers()
+	})
+	if !answers {
 		s.tb.Fatalf("redis at %s does not answer: %s", s.Addr, log)
 	}
+	return !taken
 }
 
 func (s *Server) answers() bool {
