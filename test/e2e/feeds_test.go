@@ -133,9 +133,9 @@ func TestARestartChangesNoFreshness(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		asOf, _, err := s.partner.freshness("A")
-		if last = synced.Truncate(time.Millisecond); err == nil && !asOf.Equal(last) {
-			err = fmt.Errorf("as of %s, in step at %s", asOf, last)
+		asOf, stale, err := s.partner.freshness("A")
+		if last = synced.Truncate(time.Millisecond); err == nil && (!asOf.Equal(last) || !stale) { // stale: none is on its way
+			err = fmt.Errorf("as of %s, stale %t, in step at %s", asOf, stale, last)
 		}
 		return err
 	})
