@@ -138,7 +138,7 @@ func (f *Fallback) Close() { f.flights.wait() }
 // Stock implements Reader.
 func (f *Fallback) Stock(ctx context.Context, skus []string) (map[string]StockView, error) {
 	return ask(ctx, f, skus, f.config.Copy.Stock, stock.Aggregate,
-		func(sku string) string { return sku }, viewOfStock)
+		func(sku string) string { return sku }, ViewOfStock)
 }
 
 // Prices implements Reader.
@@ -147,26 +147,27 @@ func (f *Fallback) Prices(ctx context.Context, list string, skus []string) (map[
 		return f.config.Copy.Prices(ctx, list, skus)
 	}
 	return ask(ctx, f, skus, copied, price.Aggregate,
-		func(sku string) string { return price.Key(list, sku) }, viewOfPrice)
+		func(sku string) string { return price.Key(list, sku) }, ViewOfPrice)
 }
 
 // Products implements Reader.
 func (f *Fallback) Products(ctx context.Context, skus []string) (map[string]ProductView, error) {
 	return ask(ctx, f, skus, f.config.Copy.Products, product.Aggregate,
-		func(sku string) string { return sku }, viewOfProduct)
+		func(sku string) string { return sku }, ViewOfProduct)
 }
 
-// What a query needs of each state, and whether it is shown.
-
-func viewOfStock(s stock.State) (StockView, bool) {
+// ViewOfStock is what a query needs of the state, and whether it is shown.
+func ViewOfStock(s stock.State) (StockView, bool) {
 	return StockView{Net: s.Net(), ChangedAt: s.KnownAt(), DoubtedAt: s.Doubt.At}, !s.Delisted
 }
 
-func viewOfPrice(s price.State) (PriceView, bool) {
+// ViewOfPrice is what a query needs of the state, and whether it is shown.
+func ViewOfPrice(s price.State) (PriceView, bool) {
 	return PriceView{Price: s.Price, ChangedAt: s.ChangedAt, DoubtedAt: s.Doubt.At}, s.Shown()
 }
 
-func viewOfProduct(s product.State) (ProductView, bool) {
+// ViewOfProduct is what a query needs of the state, and whether it is shown.
+func ViewOfProduct(s product.State) (ProductView, bool) {
 	return ProductView{SKU: s.SKU, Name: s.Name, Segment: s.Segment, Attributes: s.Attributes, ChangedAt: s.ChangedAt}, !s.Removed
 }
 

@@ -29,7 +29,7 @@ func (f *Fallback) StockSince(ctx context.Context, least map[string]int64) (Copi
 	return since(ctx, f, least, func(ctx context.Context, copied Since) (Copied[StockView], error) {
 		return copied.StockSince(ctx, least)
 	},
-		stock.Aggregate, func(sku string) string { return sku }, viewOfStock)
+		stock.Aggregate, func(sku string) string { return sku }, ViewOfStock)
 }
 
 // PricesSince implements Since, as StockSince.
@@ -37,7 +37,7 @@ func (f *Fallback) PricesSince(ctx context.Context, list string, least map[strin
 	return since(ctx, f, least, func(ctx context.Context, copied Since) (Copied[PriceView], error) {
 		return copied.PricesSince(ctx, list, least)
 	},
-		price.Aggregate, func(sku string) string { return price.Key(list, sku) }, viewOfPrice)
+		price.Aggregate, func(sku string) string { return price.Key(list, sku) }, ViewOfPrice)
 }
 
 // ProductsSince implements Since, as StockSince.
@@ -45,7 +45,7 @@ func (f *Fallback) ProductsSince(ctx context.Context, least map[string]int64) (C
 	return since(ctx, f, least, func(ctx context.Context, copied Since) (Copied[ProductView], error) {
 		return copied.ProductsSince(ctx, least)
 	},
-		product.Aggregate, func(sku string) string { return sku }, viewOfProduct)
+		product.Aggregate, func(sku string) string { return sku }, ViewOfProduct)
 }
 
 // sinceReads is how often states are read: a read that was joined may have begun before the change.

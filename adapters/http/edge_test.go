@@ -129,21 +129,15 @@ func viewsOf[S, V any](s *shelf, aggregate *eventstore.Aggregate[S], skus []stri
 func same(sku string) string { return sku }
 
 func (s *shelf) Stock(_ context.Context, skus []string) (map[string]queries.StockView, error) {
-	return viewsOf(s, stock.Aggregate, skus, same, func(st stock.State) (queries.StockView, bool) {
-		return queries.StockView{Net: st.Net(), ChangedAt: st.KnownAt(), DoubtedAt: st.Doubt.At}, !st.Delisted
-	})
+	return viewsOf(s, stock.Aggregate, skus, same, queries.ViewOfStock)
 }
 
 func (s *shelf) Prices(_ context.Context, list string, skus []string) (map[string]queries.PriceView, error) {
-	return viewsOf(s, price.Aggregate, skus, func(sku string) string { return price.Key(list, sku) }, func(st price.State) (queries.PriceView, bool) {
-		return queries.PriceView{Price: st.Price, ChangedAt: st.ChangedAt, DoubtedAt: st.Doubt.At}, st.Shown()
-	})
+	return viewsOf(s, price.Aggregate, skus, func(sku string) string { return price.Key(list, sku) }, queries.ViewOfPrice)
 }
 
 func (s *shelf) Products(_ context.Context, skus []string) (map[string]queries.ProductView, error) {
-	return viewsOf(s, product.Aggregate, skus, same, func(st product.State) (queries.ProductView, bool) {
-		return queries.ProductView{SKU: st.SKU, Name: st.Name, Segment: st.Segment, Attributes: st.Attributes, ChangedAt: st.ChangedAt}, !st.Removed
-	})
+	return viewsOf(s, product.Aggregate, skus, same, queries.ViewOfProduct)
 }
 
 func (s *shelf) Watermark(_ context.Context, feed string) (time.Time, error) {

@@ -18,25 +18,19 @@ import (
 // Stock implements queries.Reader.
 func (db *DB) Stock(ctx context.Context, skus []string) (map[string]queries.StockView, error) {
 	return views(ctx, db, stock.Aggregate, skus, func(sku string) string { return sku },
-		func(s stock.State) (queries.StockView, bool) {
-			return queries.StockView{Net: s.Net(), ChangedAt: s.KnownAt(), DoubtedAt: s.Doubt.At}, !s.Delisted
-		})
+		queries.ViewOfStock)
 }
 
 // Prices implements queries.Reader.
 func (db *DB) Prices(ctx context.Context, list string, skus []string) (map[string]queries.PriceView, error) {
 	return views(ctx, db, price.Aggregate, skus, func(sku string) string { return price.Key(list, sku) },
-		func(s price.State) (queries.PriceView, bool) {
-			return queries.PriceView{Price: s.Price, ChangedAt: s.ChangedAt, DoubtedAt: s.Doubt.At}, s.Shown()
-		})
+		queries.ViewOfPrice)
 }
 
 // Products implements queries.Reader.
 func (db *DB) Products(ctx context.Context, skus []string) (map[string]queries.ProductView, error) {
 	return views(ctx, db, product.Aggregate, skus, func(sku string) string { return sku },
-		func(s product.State) (queries.ProductView, bool) {
-			return queries.ProductView{SKU: s.SKU, Name: s.Name, Segment: s.Segment, Attributes: s.Attributes, ChangedAt: s.ChangedAt}, !s.Removed
-		})
+		queries.ViewOfProduct)
 }
 
 // views loads the states of the SKUs and turns each into what a query needs of it.

@@ -15,10 +15,7 @@ type Doubted struct {
 }
 
 var doubted = eventstore.Define("price.doubted", func(s *State, e Doubted) {
-	if !s.Doubt.At.IsZero() && s.Doubt.At.Before(e.At) {
-		e.At = s.Doubt.At
-	}
-	s.Doubt = e
+	s.Doubt = Doubted(source.Doubt(s.Doubt).Then(source.Doubt(e)))
 }, eventstore.Doc("The ERP replaced a price by a record that can't be used; the last price is kept, but not taken for recent."))
 
 // Doubt records that what the ERP now says of a price can't be used.
@@ -34,21 +31,13 @@ func (c Doubt) Needs() []eventstore.Stream {
 	return []eventstore.Stream{Aggregate.Stream(Key(c.List, c.SKU))}
 }
 
-// Decide implements eventstore.Command. A record older than what is known casts no doubt on it.
+// Decide implements eventstore.Command.
 func (c Doubt) Decide(u *eventstore.Unit) (any, error) {
 	key := Key(c.List, c.SKU)
 	known, _ := Aggregate.Load(u, key)
-	at := c.At
-	if at.IsZero() {
-		at = u.Now()
+	said := source.Doubt{SourceVersion: c.SourceVersion, Code: c.Code, At: c.At}
+	if doubt, cast := said.On(known.SourceVersion, known.ChangedAt, source.Doubt(known.Doubt), u.Now()); cast && !known.Removed {
+		Aggregate.Append(u, key, Doubted(doubt))
 	}
-	newer := c.SourceVersion > max(known.SourceVersion, known.Doubt.SourceVersion)
-	if c.SourceVersion < 1 {
-		newer = known.Doubt.At.IsZero() && at.After(known.ChangedAt)
-	}
-	if known.SourceVersion == 0 || known.Removed || !newer {
-		return nil, nil
-	}
-	Aggregate.Append(u, key, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(at, u.Now())})
 	return nil, nil
 }

@@ -12,8 +12,8 @@ type Delisted struct {
 	At time.Time `json:"at"`
 }
 
-var delisted = eventstore.Define("price.delisted", func(s *State, e Delisted) {
-	s.Delisted, s.ChangedAt = true, e.At
+var delisted = eventstore.Define("price.delisted", func(s *State, _ Delisted) {
+	s.Delisted = true // the price itself is as old as it was
 }, eventstore.Doc("The ERP no longer sells the SKU, so its price is not shown."))
 
 // Listed says that the price is shown again.
@@ -21,7 +21,7 @@ type Listed struct {
 	At time.Time `json:"at"`
 }
 
-var listed = eventstore.Define("price.listed", func(s *State, e Listed) {
+var listed = eventstore.Define("price.listed", func(s *State, _ Listed) {
 	s.Delisted = false
 }, eventstore.Doc("The ERP sells the SKU again."))
 

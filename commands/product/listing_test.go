@@ -2,6 +2,7 @@ package product_test
 
 import (
 	"testing"
+	"time"
 
 	"andes/commands/price"
 	"andes/commands/product"
@@ -31,9 +32,10 @@ func TestAProductTakesItsStockAndPricesWithItAndBringsThemBack(t *testing.T) {
 		return product.Report{SKU: "A", Name: "A", SourceVersion: version, At: memtest.Start}
 	}
 	removed := func(version int64) product.Report {
-		return product.Report{SKU: "A", Removed: true, SourceVersion: version, At: memtest.Start}
+		return product.Report{SKU: "A", Removed: true, SourceVersion: version, At: memtest.Start.Add(time.Hour)}
 	}
 	s := memtest.Open(t)
+	s.Now = memtest.Start.Add(time.Hour)
 	want := func(what string, want [4]bool) {
 		t.Helper()
 		if got := shown(t, s); got != want {
@@ -47,6 +49,9 @@ func TestAProductTakesItsStockAndPricesWithItAndBringsThemBack(t *testing.T) {
 	want("sold", all)
 	s.Do(t, removed(2))
 	want("removed", none)
+	if was, _ := memtest.State(t, s, price.Aggregate, "trade|A"); !was.ChangedAt.Equal(memtest.Start) {
+		t.Errorf("the price is of %s, though nobody said anything of it", was.ChangedAt)
+	}
 	s.Do(t, level(7, 2))
 	s.Do(t, set("retail", 2))
 	want("a level and a price that come later", none)

@@ -15,10 +15,7 @@ type Doubted struct {
 }
 
 var doubted = eventstore.Define("stock.doubted", func(s *State, e Doubted) {
-	if !s.Doubt.At.IsZero() && s.Doubt.At.Before(e.At) {
-		e.At = s.Doubt.At
-	}
-	s.Doubt = e
+	s.Doubt = Doubted(source.Doubt(s.Doubt).Then(source.Doubt(e)))
 }, eventstore.Doc("The WMS replaced a level by a record that can't be used; the last level is kept, but not taken for recent."))
 
 // Doubt records that what the WMS now says of a SKU can't be used.
@@ -32,20 +29,12 @@ type Doubt struct {
 // Needs implements eventstore.Command.
 func (c Doubt) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
 
-// Decide implements eventstore.Command. A record older than what is known casts no doubt on it.
+// Decide implements eventstore.Command.
 func (c Doubt) Decide(u *eventstore.Unit) (any, error) {
 	known, _ := Aggregate.Load(u, c.SKU)
-	at := c.At
-	if at.IsZero() {
-		at = u.Now()
+	said := source.Doubt{SourceVersion: c.SourceVersion, Code: c.Code, At: c.At}
+	if doubt, cast := said.On(known.SourceVersion, known.KnownAt(), source.Doubt(known.Doubt), u.Now()); cast {
+		Aggregate.Append(u, c.SKU, Doubted(doubt))
 	}
-	newer := c.SourceVersion > max(known.SourceVersion, known.Doubt.SourceVersion)
-	if c.SourceVersion < 1 {
-		newer = known.Doubt.At.IsZero() && at.After(known.KnownAt())
-	}
-	if known.SourceVersion == 0 || !newer {
-		return nil, nil
-	}
-	Aggregate.Append(u, c.SKU, Doubted{SourceVersion: c.SourceVersion, Code: c.Code, At: source.Stamp(at, u.Now())})
 	return nil, nil
 }
