@@ -281,6 +281,9 @@ func TestOffEndsItWithItsDegradationsAndIsAudited(t *testing.T) {
 				t.Errorf("%+v: %v", wrong, err)
 			}
 		}
+		if got := p.AnswersKept(); got != DefaultMicrocache {
+			t.Errorf("answers are given again for %s", got)
+		}
 		degraded := Degraded{Stale: Span(30 * time.Second), Cap: 5, Quotas: 50}
 		status, err := p.Degrade(t.Context(), degraded, "ada", "the peak")
 		if err != nil || status.Promo.Degraded != degraded || status.Phase != On {
@@ -288,8 +291,8 @@ func TestOffEndsItWithItsDegradationsAndIsAudited(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := other.Effect().Degraded; got != degraded {
-			t.Errorf("%+v", got)
+		if got := other.Effect().Degraded; got != degraded || other.AnswersKept() != 30*time.Second {
+			t.Errorf("%+v, answers are given again for %s", got, other.AnswersKept())
 		}
 		status, err = other.Off(t.Context(), "bob", "it is over")
 		if err != nil || status.Phase != Over || status.Promo.EndedBy != "bob" || other.on() {
@@ -297,7 +300,7 @@ func TestOffEndsItWithItsDegradationsAndIsAudited(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if p.on() || p.Effect().Degraded != (Degraded{}) || p.told[len(p.told)-1].ID != "" {
+		if p.on() || p.AnswersKept() != 0 || p.Effect().Degraded != (Degraded{}) || p.told[len(p.told)-1].ID != "" {
 			t.Errorf("%+v", p.told)
 		}
 		var actions []string

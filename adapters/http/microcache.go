@@ -350,7 +350,7 @@ func (m *microcache) drop(element *list.Element) {
 	m.bytes -= kept.size()
 }
 
-// ForgetAnswers drops what the microcache keeps, when promo mode ends.
+// ForgetAnswers drops what the microcache keeps. It is to be called whenever what promo mode wants changes.
 func (a *API) ForgetAnswers() {
 	m := a.micro
 	m.mu.Lock()

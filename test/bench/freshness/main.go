@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"andes/test/bench/andes"
 	"andes/test/bench/measure"
 )
 
@@ -77,7 +78,7 @@ func bench(ctx context.Context, o options, interval time.Duration, report measur
 	}
 	var median, high, beyond measure.Series
 	for i := range measure.Runs {
-		before := cpu()
+		before := andes.OwnCPU()
 		began := time.Now()
 		took, late, err := p.changes(ctx, o)
 		if err != nil {
@@ -86,7 +87,7 @@ func bench(ctx context.Context, o options, interval time.Duration, report measur
 		median, high = append(median, percentile(took, 50)), append(high, percentile(took, 95))
 		beyond = append(beyond, percentile(late, 95))
 		report.Note("run %d: p50 %.1f ms, p95 %.1f ms; beyond the wait for the poll p50 %.1f ms, p95 %.1f ms; CPU of the generator and the warehouse %.2f cores",
-			i+1, median[i], high[i], percentile(late, 50), beyond[i], (cpu()-before).Seconds()/time.Since(began).Seconds())
+			i+1, median[i], high[i], percentile(late, 50), beyond[i], (andes.OwnCPU()-before).Seconds()/time.Since(began).Seconds())
 	}
 	if pushed {
 		report.Result("freshness_push_p50_ms", median, "ms")

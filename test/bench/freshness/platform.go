@@ -7,25 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"andes/commands/partner"
 	"andes/eventstore"
+	"andes/test/bench/andes"
 	"andes/test/bench/seed"
 	"andes/test/lab/feed"
 	"andes/test/lab/wms"
 )
-
-// secret signs the warehouse's pushes, and the gateway's webhooks, which are not used here.
-const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 const (
 	readyWait  = 60 * time.Second
@@ -35,13 +28,12 @@ const (
 
 // platform is a running `andes serve` and the warehouse that it reads.
 type platform struct {
-	process   *exec.Cmd
-	client    *http.Client
-	url       string
-	token     string
-	folder    string
-	warehouse *wms.Sim
-	server    *httptest.Server
+	installation *andes.Installation
+	edge         *andes.Server
+	client       *http.Client
+	token        string
+	warehouse    *wms.Sim
+	server       *httptest.Server
 
 	mu    sync.Mutex
 	asked []time.Time // when polls of the levels arrived, the last few
@@ -57,44 +49,22 @@ func start(ctx context.Context, o options, interval time.Duration, push bool) (*
 	if err := p.openWarehouse(o.skus); err != nil {
 		return p, err
 	}
-	folder, err := os.MkdirTemp("", "bench-freshness")
-	if err != nil {
+	var err error
+	if p.installation, err = andes.Install(ctx, "freshness", "", "ANDES_QUOTA=off", "ANDES_KAFKA_PARTITIONS=3",
+		"ANDES_WMS_FEED_SECRET="+andes.Secret, "ANDES_WMS_URL="+p.server.URL, "ANDES_WMS_POLL="+interval.String()); err != nil {
 		return p, err
 	}
-	p.folder = folder
-	binary := filepath.Join(folder, "andes")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/andes").CombinedOutput(); err != nil {
-		return p, fmt.Errorf("build: %w: %s", err, out)
-	}
-	name := fmt.Sprintf("bench_freshness_%d", time.Now().UnixNano())
-	address, err := freeAddress()
-	if err != nil {
+	if err := setUp(ctx, p.installation.Name); err != nil {
 		return p, err
 	}
-	p.url = "http://" + address
-	env := append(os.Environ(),
-		"ANDES_ENV=development", "ANDES_LOG_LEVEL=warn", "ANDES_HTTP_ADDR="+address, "ANDES_QUOTA=off",
-		"ANDES_POSTGRES_SCHEMA="+name, "ANDES_REDIS_PREFIX="+name+":", "ANDES_KAFKA_PREFIX="+name+".", "ANDES_KAFKA_PARTITIONS=3",
-		"ANDES_PAYMENT_WEBHOOK_SECRET="+secret, "ANDES_WMS_FEED_SECRET="+secret,
-		"ANDES_WMS_URL="+p.server.URL, "ANDES_WMS_POLL="+interval.String())
-	migrate := exec.CommandContext(ctx, binary, "migrate")
-	migrate.Env = env
-	if out, err := migrate.CombinedOutput(); err != nil {
-		return p, fmt.Errorf("migrate: %w: %s", err, out)
-	}
-	if err := setUp(ctx, name); err != nil {
-		return p, err
-	}
-	p.process = exec.CommandContext(ctx, binary, "serve", "--roles", "query,command,relay,projector,wms")
-	p.process.Env, p.process.Stderr = env, os.Stderr
-	if err := p.process.Start(); err != nil {
+	if p.edge, err = p.installation.Serve(ctx, "query,command,relay,projector,wms"); err != nil {
 		return p, err
 	}
 	if err := p.ready(ctx); err != nil {
 		return p, err
 	}
 	if push {
-		err = p.warehouse.Turn(func(k *wms.Knobs) { k.PushURL, k.PushSecret = p.url+"/v1/feeds/wms/changes", secret })
+		err = p.warehouse.Turn(func(k *wms.Knobs) { k.PushURL, k.PushSecret = p.edge.URL()+"/v1/feeds/wms/changes", andes.Secret })
 	}
 	return p, err
 }
@@ -147,7 +117,7 @@ func (p *platform) ready(ctx context.Context) error {
 	last := errors.New("it was not asked")
 	for deadline := time.Now().Add(readyWait); time.Now().Before(deadline) && ctx.Err() == nil; pause(ctx, readyPause) {
 		if p.token == "" {
-			p.token, last = p.newToken(ctx)
+			p.token, last = p.edge.Token(ctx, "bench")
 			continue
 		}
 		var got int64
@@ -156,14 +126,6 @@ func (p *platform) ready(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("the platform did not become ready: %w", errors.Join(last, ctx.Err()))
-}
-
-func (p *platform) newToken(ctx context.Context) (string, error) {
-	var token struct {
-		AccessToken string `json:"access_token"`
-	}
-	err := p.ask(ctx, http.MethodPost, "/dev/token", []byte(`{"partner_id":"bench","roles":[]}`), &token)
-	return token.AccessToken, err
 }
 
 // available asks the API; -1 is a SKU that it does not know.
@@ -181,7 +143,7 @@ func (p *platform) available(ctx context.Context, sku string) (int64, error) {
 }
 
 func (p *platform) ask(ctx context.Context, method, target string, body []byte, into any) error {
-	request, err := http.NewRequestWithContext(ctx, method, p.url+target, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, p.edge.URL()+target, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -205,32 +167,14 @@ func (p *platform) ask(ctx context.Context, method, target string, body []byte, 
 }
 
 func (p *platform) stop() {
-	if p.process != nil && p.process.Process != nil {
-		_ = p.process.Process.Signal(syscall.SIGTERM)
-		_ = p.process.Wait()
+	if p.edge != nil {
+		p.edge.Stop()
 	}
 	if p.server != nil {
 		p.server.Close()
 		p.warehouse.Close()
 	}
-	if p.folder != "" {
-		_ = os.RemoveAll(p.folder)
+	if p.installation != nil {
+		p.installation.Remove()
 	}
-}
-
-// cpu is what this process has used so far.
-func cpu() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

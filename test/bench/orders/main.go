@@ -11,17 +11,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 
+	"andes/test/bench/andes"
 	"andes/test/bench/measure"
 )
 
@@ -55,21 +52,21 @@ func run(ctx context.Context, o options, report measure.Report) error {
 		return errors.New("ANDES_POSTGRES_URL is not set: use `make bench-orders`")
 	}
 	p, err := startPlatform(ctx, o.roles)
+	defer p.stop()
 	if err != nil {
 		return err
 	}
-	defer p.stop()
-	if err := fill(ctx, p.schema, o.skus); err != nil {
+	if err := fill(ctx, p.installation.Name, o.skus); err != nil {
 		return err
 	}
-	token, err := p.token(ctx)
+	token, err := p.server.Token(ctx, "bench")
 	if err != nil {
 		return err
 	}
 	report.Note("PostgreSQL with fsync and synchronous_commit on; platform (roles %s) and load generator on the same two cores; %d callers, %d lines an order, %d SKUs", o.roles, o.callers, o.lines, o.skus)
 	var rate, p99, generator, server measure.Series
 	for i := range measure.Runs {
-		before, serverBefore := cpuOf(syscall.RUSAGE_SELF), p.cpu()
+		before, serverBefore := andes.OwnCPU(), p.server.CPU()
 		began := time.Now()
 		load := measure.Closed(o.callers, o.duration, func(int, int) error { return p.order(ctx, token, o) })
 		took := time.Since(began).Seconds()
@@ -77,8 +74,8 @@ func run(ctx context.Context, o options, report measure.Report) error {
 			return fmt.Errorf("%d orders failed: %w", load.Failed, load.First)
 		}
 		rate, p99 = append(rate, load.PerSecond), append(p99, measure.Milliseconds(load.P99))
-		generator = append(generator, (cpuOf(syscall.RUSAGE_SELF)-before).Seconds()/took)
-		server = append(server, (p.cpu()-serverBefore).Seconds()/took)
+		generator = append(generator, (andes.OwnCPU()-before).Seconds()/took)
+		server = append(server, (p.server.CPU()-serverBefore).Seconds()/took)
 		report.Note("run %d: %.0f orders/s, p50 %.1f ms, p99 %.1f ms; CPU: load generator %.2f cores, platform %.2f cores",
 			i+1, load.PerSecond, measure.Milliseconds(load.P50), measure.Milliseconds(load.P99), generator[i], server[i])
 	}
@@ -87,14 +84,6 @@ func run(ctx context.Context, o options, report measure.Report) error {
 	report.Result("orders_generator_cpu", generator, "cores")
 	report.Result("orders_platform_cpu", server, "cores")
 	return nil
-}
-
-func cpuOf(who int) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(who, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // order places one order over HTTP.
@@ -115,7 +104,7 @@ func (p *platform) order(ctx context.Context, token string, o options) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/orders", bytes.NewReader(data))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.URL()+"/v1/orders", bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
@@ -141,112 +130,28 @@ func (p *platform) do(request *http.Request, want int, into io.Writer) error {
 
 // platform is a running `andes serve`.
 type platform struct {
-	process *exec.Cmd
-	client  *http.Client
-	url     string
-	schema  string
-	folder  string
+	installation *andes.Installation
+	server       *andes.Server
+	client       *http.Client
 }
 
+// startPlatform gives what it started even when it fails.
 func startPlatform(ctx context.Context, roles string) (*platform, error) {
-	folder, err := os.MkdirTemp("", "bench-orders")
-	if err != nil {
-		return nil, err
+	p := &platform{client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}}}
+	var err error
+	if p.installation, err = andes.Install(ctx, "orders", "", "ANDES_KAFKA_PARTITIONS=3",
+		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=100000/100000", "ANDES_QUOTA_CLIENT=100000", "ANDES_QUOTA_ENDPOINT=100000"); err != nil {
+		return p, err
 	}
-	binary := filepath.Join(folder, "andes")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/andes").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build: %w: %s", err, out)
+	if p.server, err = p.installation.Serve(ctx, roles); err != nil {
+		return p, err
 	}
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	name := fmt.Sprintf("bench_orders_%d", time.Now().UnixNano())
-	env := append(os.Environ(),
-		"ANDES_ENV=development", "ANDES_HTTP_ADDR="+address, "ANDES_LOG_LEVEL=warn",
-		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=100000/100000", "ANDES_QUOTA_CLIENT=100000", "ANDES_QUOTA_ENDPOINT=100000",
-		"ANDES_POSTGRES_SCHEMA="+name, "ANDES_REDIS_PREFIX="+name+":", "ANDES_KAFKA_PREFIX="+name+".", "ANDES_KAFKA_PARTITIONS=3",
-		"ANDES_PAYMENT_WEBHOOK_SECRET=whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
-	migrate := exec.CommandContext(ctx, binary, "migrate")
-	migrate.Env = env
-	if out, err := migrate.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("migrate: %w: %s", err, out)
-	}
-	process := exec.CommandContext(ctx, binary, "serve", "--roles", roles)
-	process.Env, process.Stderr = env, os.Stderr
-	if err := process.Start(); err != nil {
-		return nil, err
-	}
-	p := &platform{
-		process: process, url: "http://" + address, schema: name, folder: folder,
-		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}},
-	}
-	return p, p.ready(ctx)
-}
-
-const readyWait = 30 * time.Second
-
-func (p *platform) ready(ctx context.Context) error {
-	deadline := time.Now().Add(readyWait)
-	for time.Now().Before(deadline) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		if p.do(request, http.StatusOK, io.Discard) == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	p.stop()
-	return errors.New("the platform did not become ready")
-}
-
-func (p *platform) token(ctx context.Context) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/dev/token", bytes.NewReader([]byte(`{"partner_id":"bench","roles":[]}`)))
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	var answer bytes.Buffer
-	if err := p.do(request, http.StatusOK, &answer); err != nil {
-		return "", err
-	}
-	var token struct {
-		AccessToken string `json:"access_token"`
-	}
-	return token.AccessToken, json.Unmarshal(answer.Bytes(), &token)
-}
-
-// cpu reads what the platform's process has used so far.
-func (p *platform) cpu() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.process.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	var user, system int64
-	if _, err := fmt.Sscan(string(fields[11])+" "+string(fields[12]), &user, &system); err != nil {
-		return 0
-	}
-	const ticksPerSecond = 100 // USER_HZ, fixed on Linux
-	return time.Duration(user+system) * time.Second / ticksPerSecond
+	return p, p.server.Ready(ctx)
 }
 
 func (p *platform) stop() {
-	_ = p.process.Process.Signal(syscall.SIGTERM)
-	_ = p.process.Wait()
-	_ = os.RemoveAll(p.folder)
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	if p.server != nil {
+		p.server.Stop()
 	}
-	return listener.Addr().String(), listener.Close()
+	p.installation.Remove()
 }

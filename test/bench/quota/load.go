@@ -46,7 +46,7 @@ func (p *platform) follow(ctx context.Context, duration time.Duration, of plan) 
 		case <-time.After(time.Until(due)):
 		}
 		sent.Go(func() {
-			err := p.read(ctx, p.urls[n%len(p.urls)], of.partner)
+			err := p.read(ctx, p.servers[n%len(p.servers)].URL(), of.partner)
 			took := time.Since(due)
 			if due.Before(began.Add(warmUp)) {
 				return

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"andes/test/bench/andes"
 )
 
 // question is a request as it goes over the wire, and the body that has to come back.
@@ -19,7 +21,7 @@ type question struct{ request, want []byte }
 // ask puts the questions to a server for a turn. The client is one thread over epoll with connections that are kept:
 // for each answer one read and one write, and no goroutine that has to be woken. Each connection has one question
 // under way. Every answer is compared byte for byte.
-func ask(of *server, questions []question, o options) (side, error) {
+func ask(of *andes.Server, questions []question, o options) (side, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
@@ -29,7 +31,7 @@ func ask(of *server, questions []question, o options) (side, error) {
 	defer func() { _ = syscall.Close(poll) }()
 	lines := map[int32]*line{}
 	for i := range o.connections {
-		l, err := dial(of.address, i)
+		l, err := dial(of.Address, i)
 		if err != nil {
 			return side{}, err
 		}
@@ -59,10 +61,10 @@ func ask(of *server, questions []question, o options) (side, error) {
 		now := time.Now()
 		switch {
 		case !counting && now.After(counted):
-			counting, counted, result.answers, began = true, now, 0, of.meters()
+			counting, counted, result.answers, began = true, now, 0, metersOf(of)
 		case now.After(end):
 			result.took = now.Sub(counted)
-			ended := of.meters()
+			ended := metersOf(of)
 			result.client, result.server = ended.self-began.self, ended.server-began.server
 			return result, nil
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"andes/test/bench/andes"
 	"andes/test/bench/measure"
 )
 
@@ -21,17 +22,17 @@ const forgiven = time.Second
 
 // redisDown stops a Redis of its own under the base load, and starts it again.
 func redisDown(ctx context.Context, o options, p *platform, report measure.Report) error {
-	redis, err := startRedis(ctx, p.folder, "")
+	redis, err := startRedis(ctx, p.Folder, "")
 	if err != nil {
 		return err
 	}
 	defer func() { redis.kill() }()
-	edge, err := p.serve(ctx, []string{"ANDES_REDIS_ADDRS=" + redis.address})
+	edge, err := p.serve(ctx, "ANDES_REDIS_ADDRS="+redis.address)
 	if err != nil {
 		return err
 	}
-	defer edge.stop()
-	token, err := p.token(ctx, edge)
+	defer edge.Stop()
+	token, err := edge.Token(ctx, channel)
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func redisDown(ctx context.Context, o options, p *platform, report measure.Repor
 	redis.kill()
 	first := load(forgiven)
 	down := load(o.down - forgiven)
-	if redis, err = startRedis(ctx, p.folder, redis.address); err != nil {
+	if redis, err = startRedis(ctx, p.Folder, redis.address); err != nil {
 		return err
 	}
 	back := load(5 * time.Second)
@@ -71,7 +72,7 @@ func (o *outcome) percentile(percent float64) time.Duration {
 }
 
 // baseLoad sends requests when they are due, however long the others take; latency counts from then.
-func (p *platform) baseLoad(ctx context.Context, of *server, token string, perSecond int, d time.Duration) outcome {
+func (p *platform) baseLoad(ctx context.Context, of *andes.Server, token string, perSecond int, d time.Duration) outcome {
 	var mu sync.Mutex
 	var result outcome
 	var sent sync.WaitGroup
@@ -107,10 +108,15 @@ type ownRedis struct {
 	address string
 }
 
+const (
+	redisWait  = 30 * time.Second
+	redisPause = 50 * time.Millisecond
+)
+
 func startRedis(ctx context.Context, folder, address string) (*ownRedis, error) {
 	if address == "" {
 		var err error
-		if address, err = freeAddress(); err != nil {
+		if address, err = andes.FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
@@ -123,11 +129,11 @@ func startRedis(ctx context.Context, folder, address string) (*ownRedis, error) 
 		return nil, fmt.Errorf("redis-server: %w", err)
 	}
 	r := &ownRedis{process: process, address: address}
-	for deadline := time.Now().Add(readyWait); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(redisWait); time.Now().Before(deadline); {
 		if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 			return r, conn.Close()
 		}
-		if err := pause(ctx, readyPause); err != nil {
+		if err := pause(ctx, redisPause); err != nil {
 			break
 		}
 	}

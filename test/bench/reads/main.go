@@ -77,7 +77,7 @@ func run(ctx context.Context, o options, report measure.Report) error {
 		}
 	}
 	p, err := preparePlatform(ctx, o.binary)
-	defer p.stop()
+	defer p.Remove()
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ const turns = 2
 const warmUp = 4
 
 func rates(ctx context.Context, o options, p *platform, report measure.Report) error {
-	edge, err := p.serve(ctx, nil)
+	edge, err := p.serve(ctx)
 	if err != nil {
 		return err
 	}
-	defer edge.stop()
+	defer edge.Stop()
 	asked, err := p.questions(ctx, edge)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func rates(ctx context.Context, o options, p *platform, report measure.Report) e
 	if err != nil {
 		return err
 	}
-	defer bare.stop()
+	defer bare.Stop()
 	plain := make([]question, len(asked))
 	for i := range asked {
 		plain[i] = question{request: asked[i].request, want: asked[0].want}

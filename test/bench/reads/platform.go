@@ -3,15 +3,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,6 +15,7 @@ import (
 	"andes/commands/product"
 	"andes/commands/stock"
 	"andes/eventstore"
+	"andes/test/bench/andes"
 	"andes/test/bench/seed"
 )
 
@@ -32,40 +28,18 @@ const (
 
 // platform is Andes, built and migrated, with SKUs and a partner.
 type platform struct {
-	name, folder, binary string
-	environment          []string
-	client               *http.Client
+	*andes.Installation
+	client *http.Client
 }
-
-// secret is of the gateway's webhooks, which are not used here.
-const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 // preparePlatform gives what it made even when it fails.
 func preparePlatform(ctx context.Context, binary string) (*platform, error) {
-	p := &platform{
-		name:   fmt.Sprintf("bench_reads_%d", time.Now().UnixNano()),
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}},
-	}
-	folder, err := os.MkdirTemp("", "bench-reads")
-	if err != nil {
+	p := &platform{client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
+	var err error
+	// The quota is on; it only is so large that nobody is refused.
+	if p.Installation, err = andes.Install(ctx, "reads", binary, "ANDES_KAFKA_PARTITIONS=1",
+		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=1000000/50", "ANDES_QUOTA_CLIENT=1000000", "ANDES_QUOTA_ENDPOINT=1000000"); err != nil {
 		return p, err
-	}
-	p.folder, p.binary = folder, binary
-	if binary == "" {
-		p.binary = filepath.Join(folder, "andes")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", p.binary, "./cmd/andes").CombinedOutput(); err != nil {
-			return p, fmt.Errorf("build: %w: %s", err, out)
-		}
-	}
-	p.environment = append(os.Environ(),
-		"ANDES_ENV=development", "ANDES_LOG_LEVEL=warn", "ANDES_PAYMENT_WEBHOOK_SECRET="+secret, "ANDES_DEV_KEY_FILE="+filepath.Join(folder, "issuer.pem"),
-		"ANDES_POSTGRES_SCHEMA="+p.name, "ANDES_REDIS_PREFIX="+p.name+":", "ANDES_KAFKA_PREFIX="+p.name+".", "ANDES_KAFKA_PARTITIONS=1",
-		// The quota is on; it only is so large that nobody is refused.
-		"ANDES_QUOTA_TIERS=bronze=20/2,silver=100/10,gold=1000000/50", "ANDES_QUOTA_CLIENT=1000000", "ANDES_QUOTA_ENDPOINT=1000000")
-	migrate := exec.CommandContext(ctx, p.binary, "migrate")
-	migrate.Env = p.environment
-	if out, err := migrate.CombinedOutput(); err != nil {
-		return p, fmt.Errorf("migrate: %w: %s", err, out)
 	}
 	return p, p.fill(ctx)
 }
@@ -79,7 +53,7 @@ func (p *platform) fill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
 	at := time.Now()
-	return seed.With(ctx, p.name, func(ctx context.Context, executor eventstore.Executor) error {
+	return seed.With(ctx, p.Name, func(ctx context.Context, executor eventstore.Executor) error {
 		commands := []eventstore.Command{partner.Configure{Partner: partner.State{
 			ID: channel, Name: "Reader", Tier: "gold", Policy: partner.Policy{PriceList: "retail", Currency: "GBP"},
 		}}}
@@ -99,19 +73,17 @@ func (p *platform) fill(ctx context.Context) error {
 }
 
 // serve starts an instance that answers reads.
-func (p *platform) serve(ctx context.Context, more []string) (*server, error) {
-	address, err := freeAddress()
+func (p *platform) serve(ctx context.Context, more ...string) (*andes.Server, error) {
+	server, err := p.Serve(ctx, "query", more...)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, p.binary, "serve", "--roles", "query")
-	command.Env = append(append(p.environment[:len(p.environment):len(p.environment)], "ANDES_HTTP_ADDR="+address), more...)
-	return startServer(ctx, command, address)
+	return server, untilReady(ctx, server)
 }
 
 // questions asks each question until it is answered from the read model alone, and gives them with their answers.
-func (p *platform) questions(ctx context.Context, of *server) ([]question, error) {
-	token, err := p.token(ctx, of)
+func (p *platform) questions(ctx context.Context, of *andes.Server) ([]question, error) {
+	token, err := of.Token(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +98,7 @@ func (p *platform) questions(ctx context.Context, of *server) ([]question, error
 		if err != nil {
 			return nil, err
 		}
-		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", target, of.address, token)
+		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", target, of.Address, token)
 		all = append(all, question{request: []byte(request), want: body})
 	}
 	return all, pause(ctx, settleTime)
@@ -135,8 +107,8 @@ func (p *platform) questions(ctx context.Context, of *server) ([]question, error
 // settleTime lets what was read be put back.
 const settleTime = 500 * time.Millisecond
 
-func (p *platform) read(ctx context.Context, of *server, target, token string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+of.address+target, nil)
+func (p *platform) read(ctx context.Context, of *andes.Server, target, token string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, of.URL()+target, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,26 +124,3 @@ func (p *platform) read(ctx context.Context, of *server, target, token string) (
 	}
 	return body, err
 }
-
-func (p *platform) token(ctx context.Context, of *server) (string, error) {
-	body := fmt.Sprintf(`{"partner_id":%q,"roles":[]}`, channel)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+of.address+"/dev/token", bytes.NewReader([]byte(body)))
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := p.client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	var token struct {
-		AccessToken string `json:"access_token"`
-	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<16)).Decode(&token); err != nil {
-		return "", err
-	}
-	return token.AccessToken, nil
-}
-
-func (p *platform) stop() { _ = os.RemoveAll(p.folder) }

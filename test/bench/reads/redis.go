@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"andes/test/bench/andes"
 	"andes/test/bench/measure"
 )
 
@@ -31,7 +32,7 @@ func (p *platform) openRedis(ctx context.Context, callers int) (*redisLoop, erro
 		loop.clients = append(loop.clients, client)
 	}
 	client := loop.clients[0]
-	kept, err := client.Do(ctx, client.B().Keys().Pattern(p.name+":*:stock:*").Build()).AsStrSlice()
+	kept, err := client.Do(ctx, client.B().Keys().Pattern(p.Name+":*:stock:*").Build()).AsStrSlice()
 	if err == nil && len(kept) != skus {
 		err = fmt.Errorf("%d SKUs are in Redis, want %d", len(kept), skus)
 	}
@@ -63,7 +64,7 @@ func (r *redisLoop) pipelined(ctx context.Context, o options) (side, error) {
 
 // loop runs the callers for a turn, of which the first tenth warms up.
 func (r *redisLoop) loop(ctx context.Context, o options, of func(caller int) rueidis.Client) (side, error) {
-	began, before := time.Now(), self()
+	began, before := time.Now(), andes.OwnCPU()
 	load := measure.Closed(len(r.clients), o.turn, func(caller, n int) error {
 		client, keys := of(caller), r.keys[(caller*len(r.keys)/len(r.clients)+n)%len(r.keys)]
 		values, err := client.Do(ctx, client.B().Mget().Key(keys...).Build()).ToArray()
@@ -78,5 +79,5 @@ func (r *redisLoop) loop(ctx context.Context, o options, of func(caller int) rue
 		return nil
 	})
 	took := time.Since(began)
-	return side{answers: int(load.PerSecond * took.Seconds()), took: took, client: self() - before}, load.First
+	return side{answers: int(load.PerSecond * took.Seconds()), took: took, client: andes.OwnCPU() - before}, load.First
 }

@@ -3,61 +3,24 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"andes/test/bench/andes"
 )
 
-// server is a process that answers at an address.
-type server struct {
-	process *exec.Cmd
-	address string
-}
-
-func startServer(ctx context.Context, command *exec.Cmd, address string) (*server, error) {
-	command.Stderr = os.Stderr
-	if err := command.Start(); err != nil {
-		return nil, err
+// untilReady stops a server that does not become ready.
+func untilReady(ctx context.Context, server *andes.Server) error {
+	err := server.Ready(ctx)
+	if err != nil {
+		server.Stop()
 	}
-	s := &server{process: command, address: address}
-	if err := s.ready(ctx); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-const (
-	readyWait  = 30 * time.Second
-	readyPause = 50 * time.Millisecond
-)
-
-func (s *server) ready(ctx context.Context) error {
-	client := &http.Client{Timeout: time.Second}
-	defer client.CloseIdleConnections()
-	for deadline := time.Now().Add(readyWait); time.Now().Before(deadline); {
-		response, err := client.Get("http://" + s.address + "/readyz")
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		if err := pause(ctx, readyPause); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%s did not become ready", s.process.Path)
+	return err
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -69,19 +32,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
-}
-
-func (s *server) stop() {
-	_ = s.process.Process.Signal(syscall.SIGTERM)
-	_ = s.process.Wait()
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // serveBare is the handler that the edge is measured against. Its body comes by standard input.
@@ -96,8 +46,8 @@ func serveBare(address string) error {
 	}))
 }
 
-func (p *platform) serveBare(ctx context.Context, body []byte) (*server, error) {
-	address, err := freeAddress()
+func (p *platform) serveBare(ctx context.Context, body []byte) (*andes.Server, error) {
+	address, err := andes.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -108,43 +58,14 @@ func (p *platform) serveBare(ctx context.Context, body []byte) (*server, error) 
 	command := exec.CommandContext(ctx, executable, "-bare", address)
 	command.Stdin = strings.NewReader(string(body))
 	command.Env = append(os.Environ(), "GOGC=400") // as andes has it
-	return startServer(ctx, command, address)
+	server, err := andes.Start(command, address)
+	if err != nil {
+		return nil, err
+	}
+	return server, untilReady(ctx, server)
 }
 
 // meters are CPU times so far.
 type meters struct{ self, server time.Duration }
 
-func (s *server) meters() meters { return meters{self(), s.cpu()} }
-
-func self() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-// clockTick is the unit of /proc/<pid>/stat.
-const clockTick = 10 * time.Millisecond
-
-// cpu reads what the server has used. Where it can't be read it is 0.
-func (s *server) cpu() time.Duration {
-	file, err := os.Open("/proc/" + strconv.Itoa(s.process.Process.Pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = file.Close() }()
-	text, err := bufio.NewReader(file).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0
-	}
-	_, rest, _ := strings.Cut(text, ") ") // the name may have spaces
-	fields := strings.Fields(rest)
-	const user, system = 11, 12
-	if len(fields) <= system {
-		return 0
-	}
-	u, _ := strconv.ParseInt(fields[user], 10, 64)
-	k, _ := strconv.ParseInt(fields[system], 10, 64)
-	return time.Duration(u+k) * clockTick
-}
+func metersOf(server *andes.Server) meters { return meters{andes.OwnCPU(), server.CPU()} }

@@ -7,16 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"andes/test/bench/andes"
 )
 
 // platform is one process of Andes with the roles that reads need, on services of its own.
@@ -76,7 +76,7 @@ func startPlatform(ctx context.Context, o Options, systems []string) (*platform,
 		return p, err
 	}
 	p.log = &cappedFile{file: log}
-	address, err := freeAddress(ctx)
+	address, err := andes.FreeAddress()
 	if err != nil {
 		return p, err
 	}
@@ -233,24 +233,7 @@ func (p *platform) awaitCatalogue(ctx context.Context, token string, c catalogue
 }
 
 // cpu is what the process has used so far.
-func (p *platform) cpu() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.process.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(text), ")")
-	fields := strings.Fields(after)
-	var user, system int64
-	const utime, stime = 11, 12 // counted from behind the name
-	if len(fields) <= stime {
-		return 0
-	}
-	if _, err := fmt.Sscan(fields[utime]+" "+fields[stime], &user, &system); err != nil {
-		return 0
-	}
-	const ticksPerSecond = 100 // USER_HZ, fixed on Linux
-	return time.Duration(user+system) * time.Second / ticksPerSecond
-}
+func (p *platform) cpu() time.Duration { return andes.CPUOf(p.process.Process.Pid) }
 
 // busy is the load average; 0 where there is none.
 func busy() float64 {
@@ -263,14 +246,6 @@ func busy() float64 {
 		return 0
 	}
 	return lastMinute
-}
-
-func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // stop may be called again.
@@ -291,13 +266,4 @@ func (p *platform) end() {
 	}
 	p.client.CloseIdleConnections()
 	_ = os.RemoveAll(p.folder)
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"andes/test/bench/andes"
 	"andes/test/load"
 )
 
@@ -108,7 +109,7 @@ func play(ctx context.Context, s *side, scenario string, phases []phase, tell fu
 func playPhase(ctx context.Context, s *side, take *Take, p phase, client *http.Client, all *sync.WaitGroup, tell func(Progress)) Span {
 	span := Span{Name: p.name, From: time.Since(take.Recording.Began), Fault: p.fault}
 	span.Counts = span.From + p.settle
-	own, platforms := ownCPU(), s.cpu()
+	own, platforms := andes.OwnCPU(), s.cpu()
 	lasting, over := context.WithTimeout(ctx, p.lasts)
 	defer over()
 	all.Go(func() { load.Run(ctx, client, take.Recording, p.lasts, p.streams...) })
@@ -129,7 +130,7 @@ func playPhase(ctx context.Context, s *side, take *Take, p phase, client *http.C
 	}
 	span.To = time.Since(take.Recording.Began)
 	seconds := (span.To - span.From).Seconds()
-	span.Generator, span.Platform = (ownCPU()-own).Seconds()/seconds, (s.cpu()-platforms).Seconds()/seconds
+	span.Generator, span.Platform = (andes.OwnCPU()-own).Seconds()/seconds, (s.cpu()-platforms).Seconds()/seconds
 	return span
 }
 
