@@ -64,6 +64,18 @@ func apply(t testing.TB, model *redis.ReadModel, entries ...projections.Entry) {
 	}
 }
 
+// applyAtLast applies where the server was away: each connection to it finds that out by a write of its own that fails.
+func applyAtLast(t testing.TB, model *redis.ReadModel, entries ...projections.Entry) {
+	t.Helper()
+	var err error
+	if !redistest.Eventually(patience, func() bool {
+		err = model.Apply(context.Background(), entries)
+		return err == nil
+	}) {
+		t.Fatal(err)
+	}
+}
+
 // netOf reads one SKU: its net stock, or what is known instead.
 func netOf(t testing.TB, client *redis.Client, sku string) string {
 	t.Helper()
