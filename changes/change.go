@@ -23,7 +23,8 @@
 // A follower is told to read everything again (Resync) when its cursor can't lead to a right copy: it has none, it
 // is too old, it belongs to another question, or the partner's policy changed, by which every value may be
 // another one. The cursor that comes with it lies far enough back that whatever the copy is read from has all up to
-// there: what is read too early is told again.
+// there: what is read too early is told again. That is where the log was some seconds ago, at an instance of any
+// age: one that was not there yet asks the log, and has looked at what is recent before it answers.
 //
 // Instances keep policies for a minute, and their clocks differ. So after a change of policy a copy may have been read by
 // the old one. A cursor that was given within that time is not settled: it leads to one more Resync when

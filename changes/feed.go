@@ -25,6 +25,8 @@ type Log interface {
 	Read(ctx context.Context, after, to int64, limit int) (Slice, error)
 	// Changed is when the stream was last changed, by the clock of the instance that did it; zero: never.
 	Changed(ctx context.Context, stream eventstore.Stream) (time.Time, error)
+	// Before is where the log had come to at a time, by the clocks of those who wrote it.
+	Before(ctx context.Context, at time.Time) (position int64, err error)
 	// Listen calls woken soon after each commit. It returns when ctx ends or it can't hear any more.
 	Listen(ctx context.Context, woken func()) error
 }
@@ -54,6 +56,7 @@ type Config struct {
 	Settled  time.Duration        // how far back Resync begins: no reader is that far behind the read model
 	Kept     func() time.Duration // how old answers of reads are given again at present: Resync begins that much further back. Nil: none are
 	MostKept time.Duration        // Kept is never more
+	Welcome  time.Duration        // how long whoever begins anew waits for an instance that has just begun to have looked at what is recent
 	Policies time.Duration        // after which all instances go by a partner's new policy
 }
 
@@ -62,7 +65,7 @@ func DefaultConfig() Config {
 	return Config{
 		Ring: 1 << 16, Backfill: 20_000, Horizon: 1_000_000, Look: 2_000, Scan: 10_000, Scans: 4, Confirm: 1_000,
 		Pause: 20 * time.Millisecond, Poll: time.Second, Patience: 2 * time.Second, Recheck: time.Second, Rechecks: 5,
-		Settled: 10 * time.Second, MostKept: 11 * time.Minute, Policies: 70 * time.Second,
+		Settled: 10 * time.Second, MostKept: 11 * time.Minute, Welcome: 2 * time.Second, Policies: 70 * time.Second,
 	}
 }
 
@@ -72,7 +75,7 @@ func (c Config) validate() error {
 		faults = append(faults, errors.New("changes: Log, Copy, Reader, Watermarks, Now and Logger are needed"))
 	}
 	if min(c.Ring, c.Look, c.Scan, c.Scans, c.Confirm, c.Rechecks) < 1 || min(c.Backfill, c.Horizon) < 0 ||
-		min(c.Pause, c.Poll, c.Patience, c.Recheck) <= 0 || min(c.Settled, c.MostKept, c.Policies) < 0 {
+		min(c.Pause, c.Poll, c.Patience, c.Recheck) <= 0 || min(c.Settled, c.MostKept, c.Welcome, c.Policies) < 0 {
 		faults = append(faults, errors.New("changes: a bound is not above zero"))
 	}
 	return errors.Join(faults...)
@@ -85,9 +88,14 @@ type Feed struct {
 	woken   chan struct{}
 	metrics *metrics
 
+	ready chan struct{} // closed when what was published before this instance began is confirmed
+
 	mu      sync.Mutex
 	ring    *ring // nil: not begun
+	old     int64 // what was published up to here was so before this instance began
 	marks   []passed
+	older   passed        // before the marks, as the log said
+	asked   time.Time     // when it did
 	news    chan struct{} // closed when more is released
 	looked  time.Time     // when the log was last read to its end
 	checked time.Time     // when the late ones were last looked for
@@ -102,7 +110,7 @@ func New(config Config) (*Feed, error) {
 	}
 	f := &Feed{
 		config: config, scans: make(chan struct{}, config.Scans), woken: make(chan struct{}, 1),
-		news: make(chan struct{}), looked: config.Now(),
+		ready: make(chan struct{}), news: make(chan struct{}), looked: config.Now(),
 	}
 	var err error
 	if f.metrics, err = newMetrics(config.Metrics, f.lag); err != nil {
@@ -205,7 +213,8 @@ func (f *Feed) begin(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ring = newRing(f.config.Ring, max(0, end-f.config.Backfill), max(0, min(end, published)-f.config.Backfill))
+	f.old = min(end, published)
+	f.ring = newRing(f.config.Ring, max(0, end-f.config.Backfill), max(0, f.old-f.config.Backfill))
 	return nil
 }
 
@@ -314,6 +323,7 @@ func (f *Feed) catchUp(ctx context.Context) error {
 	}
 	f.tried = 0
 	f.ring.confirmedUpTo(part.Reached)
+	f.release()
 	return nil
 }
 
@@ -338,6 +348,7 @@ func lackingIn(ctx context.Context, source queries.Since, needs []need) ([]need,
 
 // release wakes those who wait when there is more.
 func (f *Feed) release() {
+	defer f.welcome()
 	if f.ring.advance() {
 		close(f.news)
 		f.news = make(chan struct{})

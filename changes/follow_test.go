@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -238,6 +239,11 @@ func TestAFollowerIsToldWhyItBeginsAnew(t *testing.T) {
 			for range 60 {
 				w.change(stock.Aggregate.Stream("A"), false)
 			}
+			w.projectAll()
+			for range 2 {
+				w.instances[0].look()
+				w.pass(time.Minute)
+			}
 		}, CursorTooOld},
 		"a log that ended later": {func(w *world, f *follower) { f.cursor.Position = w.end + 100 }, LogRestored},
 		"nothing":                {func(*world, *follower) {}, ""},
@@ -401,6 +407,78 @@ func TestANewCopyBeginsBeforeWhatReadersMayStillKeep(t *testing.T) {
 	if got := at.beginning(t); got != before {
 		t.Errorf("at %d, want %d: before the last change", got, before)
 	}
+}
+
+// An instance that was not there yet when an answer was made that is given again asks the log where it was.
+func TestANewCopyBeginsAtTheSamePlaceHoweverYoungTheInstanceIs(t *testing.T) {
+	for name, kept := range map[string]time.Duration{"nothing is given again": 0, "answers are given again for five minutes": 5 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1)
+			margin := w.instances[0].config.Settled + clockSkew + commitDelay + kept
+			for range 30 { // more than the ring has
+				w.change(stock.Aggregate.Stream("A"), false)
+			}
+			before := w.end
+			w.now = w.now.Add(margin)
+			for range 20 { // more than a new instance looks back
+				w.change(stock.Aggregate.Stream("A"), false)
+			}
+			w.projectAll()
+			at := w.instances[0]
+			at.config.Kept = func() time.Duration { return kept }
+			at.look()
+			for range 3 {
+				if got := at.beginning(t); got != before {
+					t.Errorf("at %d, want %d, where the log was %s ago; it ends at %d", got, before, margin, w.end)
+				}
+				w.now = w.now.Add(askEvery / 4)
+			}
+			w.now = w.now.Add(margin)
+			at.look()
+			w.now = w.now.Add(margin)
+			if got := at.beginning(t); got != w.end {
+				t.Errorf("at %d of %d, though all is older than any answer", got, w.end)
+			}
+			w.logAway = true
+			if _, err := at.Page(t.Context(), at.question(Kinds{Stock: true}, 10), nil); err == nil {
+				t.Error("a place to begin that the log has not told")
+			}
+		})
+	}
+}
+
+// What was published before an instance began is looked for in the read model first.
+func TestWhoeverBeginsAnewWaitsForAnInstanceThatHasJustBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		for range 30 {
+			w.change(stock.Aggregate.Stream("A"), false)
+			w.change(stock.Aggregate.Stream("B"), false)
+		}
+		w.projectAll()
+		w.now = w.now.Add(time.Minute)
+		at := w.instances[0]
+		at.config.Welcome = time.Minute
+		if err := at.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan int64, 1)
+		began := time.Now()
+		go func() { got <- at.beginning(t) }()
+		synctest.Wait()
+		at.look()
+		if position := <-got; position != w.end || time.Since(began) != 0 {
+			t.Errorf("at %d after %s, want %d at once", position, time.Since(began), w.end)
+		}
+		w.change(stock.Aggregate.Stream("B"), false)
+		at.restart()
+		at.config.Welcome = time.Minute
+		w.modelAway = true
+		at.look()
+		if position := at.beginning(t); position >= w.end || time.Since(began) != time.Minute {
+			t.Errorf("at %d of %d after %s: it waits, but not for ever", position, w.end, time.Since(began))
+		}
+	})
 }
 
 func TestANewCopyBeginsBeforeAnswersThatAreGivenAgain(t *testing.T) {

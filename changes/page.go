@@ -116,12 +116,19 @@ func (f *Feed) beginning(ctx context.Context, q Question, now time.Time) (Cursor
 	if now.Sub(changed) <= f.config.Policies || q.justOpenedOrClosed(now) {
 		next.CheckAt = f.checkAt(now)
 	}
+	waiting, cancel := context.WithTimeout(ctx, f.config.Welcome)
+	defer cancel()
+	select {
+	case <-f.ready:
+	case <-waiting.Done():
+	}
+	position, err := f.settled(ctx, now)
+	if err != nil {
+		return next, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next.Position = min(f.ring.confirmed.position, f.ring.floor)
-	if position, seen := f.settled(now); seen {
-		next.Position = min(f.ring.confirmed.position, position)
-	}
+	next.Position = min(f.ring.confirmed.position, position)
 	if next.Position < f.ring.released.position-f.config.Horizon {
 		return next, errBehind
 	}

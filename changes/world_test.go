@@ -37,6 +37,7 @@ type state struct {
 type world struct {
 	now       time.Time
 	log       []Change
+	recorded  []time.Time // of each in the log, by the clock of who wrote it
 	end       int64
 	states    map[eventstore.Stream]state
 	model     map[eventstore.Stream]state // in Redis
@@ -81,6 +82,7 @@ func newWorld(instances int) *world {
 func (i *instance) restart() {
 	config := DefaultConfig()
 	config.Ring, config.Backfill, config.Horizon, config.Look, config.Scan, config.Confirm = 8, 6, 40, 3, 5, 4
+	config.Welcome = 0
 	i.start(config)
 }
 
@@ -123,6 +125,18 @@ func (w *world) Changed(context.Context, eventstore.Stream) (time.Time, error) {
 	return w.changedAt, nil
 }
 
+func (w *world) Before(_ context.Context, at time.Time) (position int64, err error) {
+	if w.logAway {
+		return 0, errAway
+	}
+	for n, change := range w.log {
+		if w.recorded[n].Before(at) {
+			position = change.Position // clocks differ: the latest is the hardest
+		}
+	}
+	return position, nil
+}
+
 func (w *world) Listen(ctx context.Context, _ func()) error { <-ctx.Done(); return ctx.Err() }
 
 func (w *world) Read(_ context.Context, after, to int64, limit int) (Slice, error) {
@@ -150,6 +164,11 @@ func (w *world) Watermark(context.Context, string) (time.Time, error) { return s
 func (w *world) change(stream eventstore.Stream, removed bool) {
 	w.end += 1 + int64(len(w.log)%2) // some positions are burned
 	w.log = append(w.log, Change{w.end, stream})
+	clock := w.now
+	if w.toss() {
+		clock = clock.Add(-clockSkew - commitDelay + time.Second*time.Duration(len(w.instances)))
+	}
+	w.recorded = append(w.recorded, clock)
 	if Concerns(stream) {
 		w.states[stream] = state{w.end, w.end, removed}
 	}

@@ -47,6 +47,16 @@ func (l memoryLog) Changed(context.Context, eventstore.Stream) (time.Time, error
 	return time.Time{}, nil
 }
 
+func (l memoryLog) Before(ctx context.Context, at time.Time) (position int64, err error) {
+	records, err := l.store.ReadAll(ctx, 0, l.events()+1)
+	for _, record := range records {
+		if record.RecordedAt.Before(at) {
+			position = record.Position
+		}
+	}
+	return position, err
+}
+
 func (l memoryLog) Listen(ctx context.Context, _ func()) error { <-ctx.Done(); return ctx.Err() }
 
 // sinceShelf is the shelf, which is never behind.

@@ -19,6 +19,7 @@ var _ changes.Log = ChangeLog{}
 var (
 	changeEnd     = statement("change_end")
 	changePage    = statement("change_page")
+	changeBefore  = statement("change_before")
 	streamChanged = statement("stream_changed")
 )
 
@@ -63,6 +64,12 @@ func (l ChangeLog) Changed(ctx context.Context, stream eventstore.Stream) (time.
 		return time.Time{}, nil
 	}
 	return at, unavailable(err)
+}
+
+// Before implements changes.Log.
+func (l ChangeLog) Before(ctx context.Context, at time.Time) (position int64, err error) {
+	err = l.DB.pool.QueryRow(ctx, changeBefore, shard, at).Scan(&position)
+	return position, unavailable(err)
 }
 
 // Listen implements changes.Log.

@@ -93,6 +93,40 @@ func TestTheChangeLogTellsWhatConcernsPartnersAndHowFarItLooked(t *testing.T) {
 	}
 }
 
+func TestTheChangeLogTellsWhereItWasAtATime(t *testing.T) {
+	t.Parallel()
+	config := pgtest.Config(t)
+	store := pgtest.Store(t, config, pgtest.Registry(t))
+	log := postgres.ChangeLog{DB: store.DB}
+	if position, err := log.Before(t.Context(), time.Now()); position != 0 || err != nil {
+		t.Errorf("an empty log: %d, %v", position, err)
+	}
+	for n := range 20 {
+		carryOut(t, store, stock.Report{SKU: "A", OnHand: int64(n), SourceVersion: int64(n + 1), At: time.Now()})
+	}
+	records, err := store.ReadAll(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records {
+		for _, at := range []time.Time{record.RecordedAt, record.RecordedAt.Add(time.Microsecond)} {
+			want := int64(0)
+			for _, other := range records {
+				if other.RecordedAt.Before(at) {
+					want = other.Position
+				}
+			}
+			if got, err := log.Before(t.Context(), at); got != want || err != nil {
+				t.Errorf("before %s it was at %d, want %d; %v", at, got, want, err)
+			}
+		}
+	}
+	last := records[len(records)-1].Position
+	if got, err := log.Before(t.Context(), time.Now().Add(time.Hour)); got != last || err != nil {
+		t.Errorf("%d, want %d; %v", got, last, err)
+	}
+}
+
 func TestWhoeverListensIsToldOfCommits(t *testing.T) {
 	t.Parallel()
 	store := pgtest.Store(t, pgtest.Config(t), pgtest.Registry(t))
