@@ -65,7 +65,7 @@ func DefaultConfig() Config {
 	return Config{
 		Ring: 1 << 16, Backfill: 20_000, Horizon: 1_000_000, Look: 2_000, Scan: 10_000, Scans: 4, Confirm: 1_000,
 		Pause: 20 * time.Millisecond, Poll: time.Second, Patience: 2 * time.Second, Recheck: time.Second, Rechecks: 5,
-		Settled: 10 * time.Second, MostKept: 11 * time.Minute, Welcome: 2 * time.Second, Policies: 70 * time.Second,
+		Settled: 10 * time.Second, MostKept: 11 * time.Minute, Welcome: time.Second, Policies: 70 * time.Second,
 	}
 }
 

@@ -72,7 +72,7 @@ type productBody struct {
 	ChangedAt  stamp             `json:"changedAt"`
 }
 
-var skuParameter = queryParameter("sku", "Up to 100 SKUs, as repeated parameters or separated by commas. A SKU that contains a comma can only be asked by POST.", true,
+var skuParameter = queryParameter("sku", "Up to 100 SKUs, as repeated parameters or separated by commas; empty ones are left out. A SKU that contains a comma can only be asked by POST.", true,
 	&huma.Schema{Type: huma.TypeArray, Items: bounded(huma.Schema{Type: huma.TypeString, Pattern: plainPattern}, "", 0, maxAskedSKU)})
 
 func (a *API) stockEndpoints() []*endpoint {
@@ -125,25 +125,28 @@ func (a *API) productEndpoints() []*endpoint {
 // withQuerySKUs reads the SKUs of the query string.
 func (c *call) withQuerySKUs(answer func(skus []string) error) error {
 	if list, simple := simpleSKUs(c.request.URL.RawQuery); simple {
-		skus, err := appendSKUs(make([]string, 0, min(maxSKUsInQuery, 1+strings.Count(list, ","))), list)
+		skus, err := appendSKUs(make([]string, 0, min(maxSKUsInQuery, 1+strings.Count(list, ","))), list, hintBatch)
 		if err != nil {
 			return err
 		}
-		return answer(skus)
+		return answerSome(skus, answer)
 	}
 	values, err := c.query("sku")
 	if err != nil {
 		return err
 	}
-	sent := values["sku"]
-	if len(sent) == 0 {
-		return parameterProblem(CodeParameterMissing, "sku", "at least one SKU is needed")
-	}
 	var skus []string
-	for _, part := range sent {
-		if skus, err = appendSKUs(skus, part); err != nil {
+	for _, part := range values["sku"] {
+		if skus, err = appendSKUs(skus, part, hintBatch); err != nil {
 			return err
 		}
+	}
+	return answerSome(skus, answer)
+}
+
+func answerSome(skus []string, answer func(skus []string) error) error {
+	if len(skus) == 0 {
+		return parameterProblem(CodeParameterMissing, "sku", "at least one SKU is needed")
 	}
 	return answer(skus)
 }
@@ -159,14 +162,24 @@ func simpleSKUs(query string) (list string, simple bool) {
 	return list, simple
 }
 
-// appendSKUs adds the SKUs of a list that is separated by commas.
-func appendSKUs(skus []string, list string) ([]string, error) {
+// What to do about too many SKUs.
+const (
+	hintBatch  = "POST takes more"
+	hintFollow = "leave sku out to follow all"
+)
+
+// appendSKUs adds the SKUs of a list that is separated by commas. Empty elements are left out, as in the lists of HTTP
+// (RFC 9110, 5.6.1).
+func appendSKUs(skus []string, list, hint string) ([]string, error) {
 	for text := range strings.SplitSeq(list, ",") {
+		if text == "" {
+			continue
+		}
 		if len(text) > maxAskedSKU && utf8.RuneCountInString(text) > maxAskedSKU {
 			return nil, parameterProblem(sku.CodeInvalid, "sku", "a SKU is too long")
 		}
 		if len(skus) == maxSKUsInQuery {
-			return nil, parameterProblem(CodeTooManySKUs, "sku", "at most "+strconv.Itoa(maxSKUsInQuery)+" SKUs; POST takes more")
+			return nil, parameterProblem(CodeTooManySKUs, "sku", "at most "+strconv.Itoa(maxSKUsInQuery)+" SKUs; "+hint)
 		}
 		skus = append(skus, text)
 	}

@@ -47,7 +47,7 @@ const streamDescription = "The same pages as server-sent events: `changes` with 
 var (
 	sinceParameter   = queryParameter("since", "nextCursor of the last page", false, &huma.Schema{Type: huma.TypeString})
 	kindsParameter   = queryParameter("kinds", "What is followed, separated by commas: stock, prices. Both without it.", false, &huma.Schema{Type: huma.TypeString, Examples: []any{"stock,prices"}})
-	onlyParameter    = queryParameter("sku", "Only these SKUs, up to 100, as repeated parameters or separated by commas", false, skuParameter.Schema)
+	onlyParameter    = queryParameter("sku", "Only these SKUs, up to 100, as repeated parameters or separated by commas; empty ones are left out. All without it.", false, skuParameter.Schema)
 	waitParameter    = queryParameter("wait", "How long to wait for a change, in whole seconds up to 20s", false, &huma.Schema{Type: huma.TypeString, Pattern: `^[0-9]{1,2}s$`, Examples: []any{"20s"}})
 	changesParameter = queryParameter("limit", "Most values in a page", false, bounded(huma.Schema{Type: huma.TypeInteger, Default: someChanges}, "", 1, mostChanges))
 	resumeParameter  = &huma.Param{Name: resumeHeader, In: "header", Description: "The id of the last event; it counts more than since", Schema: &huma.Schema{Type: huma.TypeString}}
@@ -59,7 +59,7 @@ func (a *API) changesEndpoints() []*endpoint {
 	if a.Changes == nil {
 		return nil
 	}
-	refusals := []eventstore.Code{CodeParameterInvalid, CodeCursorInvalid, CodeTooManySKUs, sku.CodeInvalid, CodeTooManyFollowers, CodeOverloaded}
+	refusals := []eventstore.Code{CodeParameterMissing, CodeParameterInvalid, CodeCursorInvalid, CodeTooManySKUs, sku.CodeInvalid, CodeTooManyFollowers, CodeOverloaded}
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/v1/changes", id: "changes", tag: "catalogue", summary: "Changes of stock and prices since a cursor", description: changesDescription,
@@ -103,9 +103,12 @@ func (c *call) followed(names ...string) (follower, error) {
 		return f, err
 	}
 	for _, list := range values["sku"] {
-		if f.skus, err = appendSKUs(f.skus, list); err != nil {
+		if f.skus, err = appendSKUs(f.skus, list, hintFollow); err != nil {
 			return f, err
 		}
+	}
+	if values.Has("sku") && len(f.skus) == 0 {
+		return f, parameterProblem(CodeParameterMissing, "sku", "at least one SKU is needed; "+hintFollow)
 	}
 	if text := values.Get("limit"); values.Has("limit") {
 		if f.limit, err = strconv.Atoi(text); err != nil || f.limit < 1 || f.limit > mostChanges || strconv.Itoa(f.limit) != text {

@@ -238,11 +238,18 @@ func TestWhatIsNoQuestionAboutChangesIsRefused(t *testing.T) {
 		"limit=0": CodeParameterInvalid, "limit=1001": CodeParameterInvalid, "limit=01": CodeParameterInvalid, "limit=x": CodeParameterInvalid, "limit=": CodeParameterInvalid,
 		"wait=21s": CodeParameterInvalid, "wait=-1s": CodeParameterInvalid, "wait=1": CodeParameterInvalid, "wait=1m": CodeParameterInvalid, "wait=1.5s": CodeParameterInvalid, "wait=99999999999999999999s": CodeParameterInvalid,
 		"cursor=" + cursor: CodeParameterUnknown, "sku=" + strings.Repeat("A,", 100) + "A": CodeTooManySKUs,
+		"sku=": CodeParameterMissing, "sku=,&sku": CodeParameterMissing, // else it would be all
 	} {
 		is(t, e.ask(http.MethodGet, "/v1/changes?"+query, ""), meanings[code].status, code)
 		if !strings.Contains(query, "wait") {
 			is(t, e.ask(http.MethodGet, "/v1/changes/stream?"+query, ""), meanings[code].status, code)
 		}
+	}
+	if got := e.ask(http.MethodGet, "/v1/changes?sku="+strings.Repeat("A,", 101), ""); !strings.Contains(got.body, "at most 100 SKUs; leave sku out to follow all") {
+		t.Errorf("%s", got.body)
+	}
+	if page := e.changes("kinds=stock&sku=A,,B,&since=" + e.begun("kinds=stock&sku=A,B")); page.Resync {
+		t.Errorf("empty elements make another question: %+v", page)
 	}
 	is(t, e.ask(http.MethodGet, "/v1/changes/stream?wait=1s", ""), 422, CodeParameterUnknown)
 	is(t, e.ask(http.MethodGet, "/v1/changes/stream", "", resumeHeader, "x"), 422, CodeCursorInvalid)

@@ -84,17 +84,39 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
+// An empty element of a list is a slip of whoever joined it; an empty text in a body is what was meant to be asked.
+func TestEmptyElementsOfAListAreLeftOut(t *testing.T) {
+	e := newEdge(t)
+	for _, what := range []string{"stock", "prices"} {
+		want := e.ask(http.MethodGet, "/v1/"+what+"?sku=A,B,NO-SUCH-SKU", "")
+		for _, query := range []string{"sku=A,,B,NO-SUCH-SKU", "sku=A,B,NO-SUCH-SKU,", "sku=,A&sku=&sku=B,,NO-SUCH-SKU", "sku=%2CA,B%2CNO-SUCH-SKU", "sku=A,B,NO-SUCH-SKU" + strings.Repeat(",", 200)} {
+			if got := e.ask(http.MethodGet, "/v1/"+what+"?"+query, ""); got.status != 200 || got.body != want.body {
+				t.Errorf("%s?%s: %d %s, want %s", what, query, got.status, got.body, want.body)
+			}
+		}
+		for _, query := range []string{"", "?", "?sku", "?sku=", "?sku=,,", "?sku=&sku=,"} {
+			is(t, e.ask(http.MethodGet, "/v1/"+what+query, ""), 422, CodeParameterMissing)
+		}
+		if got := e.ask(http.MethodPost, "/v1/"+what+"/query", `{"skus":["A",""]}`); got.status != 200 || !strings.Contains(got.body, `"notFound":[""]`) {
+			t.Errorf("%s: %d %s", what, got.status, got.body)
+		}
+		if got := e.ask(http.MethodGet, "/v1/"+what+"?sku="+strings.Repeat("A,", 101), ""); !strings.Contains(got.body, "at most 100 SKUs; POST takes more") {
+			t.Errorf("%s: %s", what, got.body)
+		}
+	}
+}
+
 func TestOneOddSKUDoesNotStopABatch(t *testing.T) {
 	e := newEdge(t)
 	for _, got := range []reply{
-		e.ask(http.MethodPost, "/v1/stock/query", `{"skus":["A",""," A","A ","\u00a0A","A\u200b","..","B"]}`),
-		e.ask(http.MethodGet, "/v1/stock?sku=A,,%20A,A%20,%C2%A0A&sku=A%E2%80%8B&sku=..&sku=B", ""),
+		e.ask(http.MethodPost, "/v1/stock/query", `{"skus":["A"," A","A ","\u00a0A","A\u200b","..","B"]}`),
+		e.ask(http.MethodGet, "/v1/stock?sku=A,%20A,A%20,%C2%A0A&sku=A%E2%80%8B&sku=..&sku=B", ""),
 	} {
 		var read struct {
 			Items    []struct{ SKU string }
 			NotFound []string
 		}
-		if err := json.Unmarshal([]byte(got.body), &read); err != nil || len(read.Items) != 2 || fmt.Sprintf("%q", read.NotFound) != `["" " A" "A " "\u00a0A" "A\u200b" ".."]` {
+		if err := json.Unmarshal([]byte(got.body), &read); err != nil || len(read.Items) != 2 || fmt.Sprintf("%q", read.NotFound) != `[" A" "A " "\u00a0A" "A\u200b" ".."]` {
 			t.Errorf("%d %s: %q", got.status, got.body, read.NotFound)
 		}
 	}
