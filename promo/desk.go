@@ -32,7 +32,7 @@ type Config struct {
 // Desk is where operators switch promo mode. Each process has one and knows by it what counts.
 type Desk struct {
 	config Config
-	kept   atomic.Pointer[State]
+	kept   atomic.Pointer[State] // nil: it was never heard of
 
 	// Used by Run alone.
 	told     string // what Changed was told last
@@ -49,7 +49,6 @@ func NewDesk(config Config) (*Desk, error) {
 		config.Lead = config.Every + time.Second
 	}
 	d := &Desk{config: config, told: State{}.Text()}
-	d.kept.Store(&State{})
 	if config.Metrics != nil {
 		return d, config.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "andes_promo_on", Help: "1 while this process is in promo mode.",
@@ -66,7 +65,7 @@ func NewDesk(config Config) (*Desk, error) {
 // Effect is what counts at this moment; zero: promo mode is off. It is cheap: requests ask it.
 func (d *Desk) Effect() State {
 	kept := d.kept.Load()
-	if kept.ID == "" {
+	if kept == nil || kept.ID == "" {
 		return State{}
 	}
 	return kept.Effect(d.config.Now())
@@ -79,7 +78,12 @@ func (d *Desk) AnswersKept() time.Duration {
 }
 
 // Kept is the promo as it was last heard of.
-func (d *Desk) Kept() State { return *d.kept.Load() }
+func (d *Desk) Kept() State {
+	if kept := d.kept.Load(); kept != nil {
+		return *kept
+	}
+	return State{}
+}
 
 // Run follows the kept state until ctx ends. While it can't be read, the last one counts on, and ends when it
 // was to end.
@@ -108,7 +112,7 @@ func (d *Desk) Run(ctx context.Context) error {
 
 // pause is until the next look, or until the promo begins or ends.
 func (d *Desk) pause() time.Duration {
-	pause, kept, now := d.config.Every, d.kept.Load(), d.config.Now()
+	pause, kept, now := d.config.Every, d.Kept(), d.config.Now()
 	for _, moment := range []time.Time{kept.From, kept.Until} {
 		if left := moment.Sub(now); left > 0 {
 			pause = min(pause, left)
@@ -121,12 +125,9 @@ func (d *Desk) pause() time.Duration {
 func (d *Desk) Follow(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, d.config.Every)
 	defer cancel()
-	text, err := d.config.Store.Promo(bounded)
+	state, err := d.read(bounded)
 	if err == nil {
-		var state State
-		if state, err = Parse(text); err == nil {
-			d.kept.Store(&state)
-		}
+		d.kept.Store(&state)
 	}
 	effect := d.Effect()
 	if told := effect.Text(); told != d.told {
@@ -137,6 +138,15 @@ func (d *Desk) Follow(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// read gives the kept state.
+func (d *Desk) read(ctx context.Context) (State, error) {
+	text, err := d.config.Store.Promo(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	return Parse(text)
 }
 
 // keep makes the report of a promo that is over and whose last samples have come.
@@ -181,30 +191,19 @@ type Plan struct {
 // On prepares a promo and switches it on. It refuses products that are unknown, too old or missing in the
 // read model; forced, it tells of them in the status.
 func (d *Desk) On(ctx context.Context, plan Plan) (Status, error) {
-	now := d.config.Now()
-	state := State{
-		ID: d.config.NewID(), SKUs: unique(plan.SKUs), From: plan.From.UTC(), Microcache: Span(plan.Microcache), Degraded: plan.Degraded,
-		Actor: plan.Actor, Reason: plan.Reason,
-	}
-	soon := now.Add(d.config.Lead)
-	if plan.From.IsZero() {
-		state.From = soon.UTC()
-	}
-	state.Until = state.From.Add(plan.For)
-	if err := refusal(state.problems(now)); err != nil {
+	now, id := d.config.Now(), d.config.NewID()
+	if err := refusal(d.planned(plan, id, now).problems(now)); err != nil {
 		return Status{}, err
 	}
-	if state.From.Before(now.Add(-d.config.Every)) {
-		return Status{}, eventstore.Refuse(CodeInvalid, "the promo would have begun at %s: leave --from out to begin now", state.From.Format(time.RFC3339))
-	}
-	if state.From.Before(soon) {
-		state.From = soon.UTC() // all begin at once, so a little later
+	if !plan.From.IsZero() && plan.From.Before(now.Add(-d.config.Every)) {
+		return Status{}, eventstore.Refuse(CodeInvalid, "the promo would have begun at %s: leave --from out to begin now", plan.From.UTC().Format(time.RFC3339))
 	}
 	look, warnings, err := d.prepare(ctx, plan)
 	if err != nil {
 		return Status{}, err
 	}
-	if state.Position, err = d.config.Store.Head(ctx); err != nil {
+	position, err := d.config.Store.Head(ctx)
+	if err != nil {
 		return Status{}, err
 	}
 	err = d.swap(ctx, Swap{Action: "promo.on", Actor: plan.Actor, Reason: plan.Reason}, func(old State) (State, error) {
@@ -216,6 +215,12 @@ func (d *Desk) On(ctx context.Context, plan Plan) (Status, error) {
 				return State{}, err
 			}
 		}
+		now := d.config.Now() // the products may have taken long, and all have to hear of it yet
+		state := d.planned(plan, id, now)
+		if soon := now.Add(d.config.Lead).UTC(); state.From.Before(soon) {
+			state.From = soon // all begin at once, so a little later
+		}
+		state.Position = position
 		return state, nil
 	})
 	if err != nil {
@@ -226,16 +231,39 @@ func (d *Desk) On(ctx context.Context, plan Plan) (Status, error) {
 	return status, err
 }
 
-// prepare warms the read model up and judges what was found.
+// planned is the promo of a plan that is switched on now.
+func (d *Desk) planned(plan Plan, id string, now time.Time) State {
+	begin := plan.From.UTC()
+	if plan.From.IsZero() {
+		begin = now.Add(d.config.Lead).UTC()
+	}
+	return State{
+		ID: id, SKUs: unique(plan.SKUs), From: begin, Until: begin.Add(plan.For), Microcache: Span(plan.Microcache), Degraded: plan.Degraded,
+		Actor: plan.Actor, Reason: plan.Reason,
+	}
+}
+
+// preparing bounds the look at the products, so that time is left to switch.
+const preparing = 20 * time.Second
+
+// prepare warms the read model up and judges what was found. That it can't be looked at says nothing of the products: it is
+// no refusal but a fault, which passes.
 func (d *Desk) prepare(ctx context.Context, plan Plan) (Look, []string, error) {
 	if d.config.Shelf == nil {
 		return Look{}, nil, eventstore.Refuse(CodeCold, "the read model can't be looked at from here")
 	}
-	look, err := d.config.Shelf.Prepare(ctx, unique(plan.SKUs))
-	var found []*eventstore.Refusal
+	bounded, cancel := context.WithTimeout(ctx, preparing)
+	defer cancel()
+	look, err := d.config.Shelf.Prepare(bounded, unique(plan.SKUs))
+	var warnings []string
 	if err != nil {
-		found = append(found, &eventstore.Refusal{Code: CodeCold, Detail: "the read model could not be looked at and warmed up: " + err.Error()})
+		err = fmt.Errorf("the products could not be looked at and put into the read model: %w", err)
+		if !plan.Force {
+			return look, nil, err
+		}
+		warnings = append(warnings, err.Error())
 	}
+	var found []*eventstore.Refusal
 	if len(look.Unknown) > 0 {
 		found = append(found, &eventstore.Refusal{Code: CodeUnknown, Detail: "there is no product or no stock of " + some(look.Unknown)})
 	}
@@ -249,7 +277,6 @@ func (d *Desk) prepare(ctx context.Context, plan Plan) (Look, []string, error) {
 		}
 		found = append(found, &eventstore.Refusal{Code: CodeStale, Detail: "too old: " + some(texts)})
 	}
-	var warnings []string
 	if len(look.Unsold) > 0 {
 		warnings = append(warnings, "no partner's price list has a price of "+some(look.Unsold))
 	}
@@ -356,22 +383,4 @@ func (d *Desk) swap(ctx context.Context, swap Swap, change func(old State) (Stat
 func (s State) String() string {
 	return fmt.Sprintf("degraded: %s; microcache %s; from %s until %s; promo %s of %s",
 		s.Degraded, s.Microcache, s.From.Format(time.RFC3339), s.Until.Format(time.RFC3339), s.ID, some(s.SKUs))
-}
-
-// String names the degradations that are on.
-func (d Degraded) String() string {
-	var on []string
-	if d.Stale > 0 {
-		on = append(on, fmt.Sprintf("stale=%s", d.Stale))
-	}
-	if d.Cap > 0 {
-		on = append(on, fmt.Sprintf("cap=%d", d.Cap))
-	}
-	if d.Quotas > 0 {
-		on = append(on, fmt.Sprintf("quotas=%d%%", d.Quotas))
-	}
-	if len(on) == 0 {
-		return "none"
-	}
-	return strings.Join(on, ",")
 }

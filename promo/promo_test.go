@@ -376,6 +376,11 @@ func TestWhatMakesNoSenseIsRefusedAsAWhole(t *testing.T) {
 			t.Errorf("%s: %v", name, refusal.Problems)
 		}
 	}
+	now := plan("A")
+	now.From, now.For = time.Now(), MinLength // begins a little later, as all begin at once
+	if status, err := d.On(t.Context(), now); err != nil || status.Phase != Waiting {
+		t.Errorf("%+v, %v", status, err)
+	}
 	past := plan("A")
 	past.From = time.Now().Add(-time.Hour)
 	if _, err := d.On(t.Context(), past); eventstore.CodeOf(err) != CodeInvalid {
@@ -402,7 +407,6 @@ func TestTheProductsAreLookedAtFirst(t *testing.T) {
 		"unknown":   {Look{Unknown: []string{"X", "Y"}}, nil, CodeUnknown, "X, Y"},
 		"many":      {Look{Unknown: manySKUs(12)}, nil, CodeUnknown, "S9 and 2 more"},
 		"cold":      {Look{Keys: 9, Lacked: 4, Missing: 2}, nil, CodeCold, "2 of 9 entries"},
-		"away":      {Look{}, errors.New("Redis is away"), CodeCold, "Redis is away"},
 		"stale":     {Look{Stale: []Stale{{"A", "stock", Span(7 * time.Minute)}}}, nil, CodeStale, "stock of A (7m0s old)"},
 		"all of it": {Look{Unknown: []string{"X"}, Stale: []Stale{{"A", "price", Span(time.Hour)}}}, nil, CodeUnknown, "price of A (1h0m0s old)"},
 		"unsold":    {Look{Unsold: []string{"Z"}}, nil, "", "Z"},
@@ -430,6 +434,89 @@ func TestTheProductsAreLookedAtFirst(t *testing.T) {
 			t.Errorf("%s: %q, %+v", name, got, status.Look)
 		}
 	}
+}
+
+// A service that is away says nothing of the products: it is told as an outage, after which the same request may do.
+func TestAnOutageIsNoVerdictOnTheProducts(t *testing.T) {
+	store, away := newShared(), fmt.Errorf("%w: Redis is away", eventstore.ErrUnavailable)
+	d, err := NewDesk(Config{Store: store, Shelf: &shelf{Look{}, away}, Every: time.Second, Now: time.Now, NewID: func() string { return "p" }, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.On(t.Context(), plan("A")); !errors.Is(err, eventstore.ErrUnavailable) || eventstore.CodeOf(err) != "" || store.text != "" {
+		t.Errorf("%v, kept: %q", err, store.text)
+	}
+	forced := plan("A")
+	forced.Force = true
+	status, err := d.On(t.Context(), forced)
+	if err != nil || store.text == "" || len(status.Warnings) != 1 || !strings.Contains(status.Warnings[0], "Redis is away") {
+		t.Errorf("forced: %+v, %v", status.Warnings, err)
+	}
+}
+
+func TestAShelfThatHangsIsNotWaitedForWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := NewDesk(Config{Store: newShared(), Shelf: hanging{}, Every: time.Second, Now: time.Now, NewID: func() string { return "p" }, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.On(t.Context(), plan("A")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		forced := plan("A")
+		forced.Force = true
+		status, err := d.On(t.Context(), forced)
+		if err != nil || status.Phase != Waiting || len(status.Warnings) != 1 {
+			t.Errorf("forced: %+v, %v", status, err)
+		}
+		// However long the look took, all processes have the time to hear of it before it begins.
+		if p := status.Promo; p.From.Sub(time.Now()) != 2*time.Second || p.Until.Sub(p.From) != forced.For {
+			t.Errorf("it begins at %s, now it is %s; %+v", p.From, time.Now(), p)
+		}
+	})
+}
+
+// hanging is a shelf whose services do not answer.
+type hanging struct{}
+
+func (hanging) Prepare(ctx context.Context, _ []string) (Look, error) {
+	<-ctx.Done()
+	return Look{}, ctx.Err()
+}
+
+func TestWhileNothingCanBeReadTheLastThatWasHeardIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, away := newShared(), errors.New("the database is away")
+		p := run(t, store)
+		defer p.end()
+		synctest.Wait()
+		if _, err := p.On(t.Context(), plan("A")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(16 * time.Second)
+		store.fail(away)
+		status, err := p.Show(t.Context())
+		if err != nil || status.Phase != On || !slices.Equal(status.Promo.SKUs, []string{"A"}) || status.Left != Span(110*time.Second) ||
+			status.Board.Processes != 0 || !strings.Contains(status.Unread, away.Error()) {
+			t.Errorf("%+v, %v", status, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if status, err := p.Show(t.Context()); err != nil || status.Phase != Over || status.Unread == "" {
+			t.Errorf("%+v, %v", status, err)
+		}
+		// Who never heard of it says nothing.
+		late, err := NewDesk(Config{Store: store, Every: time.Second, Now: time.Now, NewID: func() string { return "p" }, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := late.Show(t.Context()); !errors.Is(err, away) || late.Kept().ID != "" || late.Effect().ID != "" {
+			t.Error(err)
+		}
+		store.fail(nil)
+		if status, err := p.Show(t.Context()); err != nil || status.Unread != "" {
+			t.Errorf("%+v, %v", status, err)
+		}
+	})
 }
 
 func TestTwoOperatorsWhoSwitchAtOnce(t *testing.T) {

@@ -29,8 +29,6 @@ const (
 	MaxLength     = 24 * time.Hour
 	MaxAhead      = 30 * 24 * time.Hour
 	MaxMicrocache = 30 * time.Second
-	MaxStale      = 10 * time.Minute
-	MaxCap        = 1_000_000
 )
 
 // DefaultMicrocache is how long an answer is kept.
@@ -50,13 +48,6 @@ func (s *Span) UnmarshalText(text []byte) error {
 }
 
 func (s Span) String() string { return time.Duration(s).String() }
-
-// Degraded says which degradations are on, the least first. Zero values are off.
-type Degraded struct {
-	Stale  Span  `json:"stale,omitempty" doc:"1: an answer that old is given while there is no newer one"`
-	Cap    int64 `json:"cap,omitempty" doc:"2: most units that any channel is shown"`
-	Quotas int   `json:"quotas,omitempty" doc:"3: percent of their quotas that the lower tiers have left"`
-}
 
 // State is a promo. It is never changed: a new one takes its place.
 type State struct {
@@ -109,7 +100,7 @@ func (s State) problems(now time.Time) []eventstore.Problem {
 	var problems []eventstore.Problem
 	complain := func(wrong bool, pointer, format string, args ...any) {
 		if wrong {
-			problems = append(problems, eventstore.Problem{Pointer: pointer, Code: CodeInvalid, Detail: fmt.Sprintf(format, args...)})
+			problems = append(problems, invalid(pointer, format, args...))
 		}
 	}
 	complain(len(s.SKUs) == 0 || len(s.SKUs) > MaxSKUs, "/skus", "a promo is about 1 to %d SKUs, not %d", MaxSKUs, len(s.SKUs))
@@ -120,22 +111,6 @@ func (s State) problems(now time.Time) []eventstore.Problem {
 	cache := time.Duration(s.Microcache)
 	complain(cache < 0 || cache > MaxMicrocache, "/microcache", "answers are kept for 0s to %s, not %s", spoken(MaxMicrocache), spoken(cache))
 	return append(problems, s.Degraded.problems(s.Microcache)...)
-}
-
-func (d Degraded) problems(microcache Span) []eventstore.Problem {
-	var problems []eventstore.Problem
-	complain := func(wrong bool, pointer, format string, args ...any) {
-		if wrong {
-			problems = append(problems, eventstore.Problem{Pointer: "/degraded/" + pointer, Code: CodeInvalid, Detail: fmt.Sprintf(format, args...)})
-		}
-	}
-	stale := time.Duration(d.Stale)
-	complain(stale < 0 || stale > MaxStale, "stale", "older answers are given for up to %s, not %s", spoken(MaxStale), spoken(stale))
-	complain(stale > 0 && microcache <= 0, "stale", "there are no older answers without a microcache")
-	complain(stale > 0 && d.Stale <= microcache, "stale", "older answers are older than the microcache, %s", microcache)
-	complain(d.Cap < 0 || d.Cap > MaxCap, "cap", "a cap is 1 to %d units, or 0 for none; not %d", MaxCap, d.Cap)
-	complain(d.Quotas < 0 || d.Quotas > 99, "quotas", "the lower tiers keep 1 to 99 percent of their quotas, or 0 for no change; not %d", d.Quotas)
-	return problems
 }
 
 // spoken writes a duration as people do: 24h, not 24h0m0s.

@@ -15,20 +15,21 @@ type Status struct {
 	Board    Window   `json:"board" doc:"The last minute"`
 	Look     *Look    `json:"look,omitempty" doc:"What was found when it was switched on"`
 	Warnings []string `json:"warnings,omitempty"`
+	Unread   string   `json:"unread,omitempty" doc:"What is stored can't be read now, and why: the promo is the last one that the answering process heard of, and the board is empty"`
 }
 
 // boardLength is what the board shows.
 const boardLength = time.Minute
 
-// Show tells how promo mode stands.
+// Show tells how promo mode stands. While what is stored can't be read, it tells what this process knows by itself.
 func (d *Desk) Show(ctx context.Context) (Status, error) {
-	text, err := d.config.Store.Promo(ctx)
+	state, err := d.read(ctx)
 	if err != nil {
-		return Status{}, err
-	}
-	state, err := Parse(text)
-	if err != nil {
-		return Status{}, err
+		last := d.kept.Load()
+		if last == nil {
+			return Status{}, err
+		}
+		state = *last
 	}
 	now := d.config.Now()
 	status := Status{Phase: state.At(now), Promo: state, Board: newFold().window(now.UTC(), now.UTC())}
@@ -37,15 +38,29 @@ func (d *Desk) Show(ctx context.Context) (Status, error) {
 		status.Left = Span(state.From.Sub(now).Round(time.Second))
 	case On:
 		status.Left = Span(state.Until.Sub(now).Round(time.Second))
-		// Slots are told when they are over: the last one that all have told of is some seconds back.
-		until := now.Add(-SlotLength).Truncate(SlotLength)
-		from := until.Add(-boardLength)
-		if from.Before(state.From) {
-			from = state.From.Truncate(SlotLength)
+		if err == nil {
+			err = d.fill(ctx, &status.Board, state, now)
 		}
-		status.Board, err = d.window(ctx, state.ID, from.UTC(), until.UTC())
 	}
-	return status, err
+	if err != nil {
+		status.Unread = err.Error()
+	}
+	return status, nil
+}
+
+// fill makes the board of a promo that is on.
+func (d *Desk) fill(ctx context.Context, board *Window, state State, now time.Time) error {
+	// Slots are told when they are over: the last one that all have told of is some seconds back.
+	until := now.Add(-SlotLength).Truncate(SlotLength)
+	from := until.Add(-boardLength)
+	if from.Before(state.From) {
+		from = state.From.Truncate(SlotLength)
+	}
+	told, err := d.window(ctx, state.ID, from.UTC(), until.UTC())
+	if err == nil {
+		*board = told
+	}
+	return err
 }
 
 func (d *Desk) window(ctx context.Context, promo string, from, until time.Time) (Window, error) {

@@ -23,17 +23,17 @@ type PromoDesk interface {
 
 // degradedBody switches degradations.
 type degradedBody struct {
-	Stale  string `json:"stale,omitzero" maxLength:"40" example:"30s" doc:"1: give an answer that old while there is no newer one; up to 10m, longer than microcache"`
-	Cap    int64  `json:"cap,omitzero" example:"5" doc:"2: show no channel more units; 1 to 1000000"`
-	Quotas int    `json:"quotas,omitzero" example:"50" doc:"3: leave the lower tiers so many percent of their quotas; 1 to 99"`
+	Stale  string `json:"stale,omitzero" minLength:"1" maxLength:"40" example:"30s" doc:"1: give an answer that old while there is no newer one; up to 10m, longer than microcache"`
+	Cap    int64  `json:"cap,omitzero" minimum:"1" maximum:"1000000" example:"5" doc:"2: show no channel more units; 1 to 1000000"`
+	Quotas int    `json:"quotas,omitzero" minimum:"1" maximum:"99" example:"50" doc:"3: leave the lower tiers so many percent of their quotas; 1 to 99"`
 }
 
 // promoBody switches promo mode on.
 type promoBody struct {
 	SKUs       []skuText    `json:"skus" minItems:"1" maxItems:"5000" doc:"What the promo sells"`
-	For        string       `json:"for" maxLength:"40" example:"2h" doc:"How long, 1m to 24h; it ends by itself"`
-	From       string       `json:"from,omitzero" maxLength:"40" example:"2026-11-27T00:00:00-03:00" doc:"RFC 3339; none: as soon as all processes have heard of it"`
-	Microcache string       `json:"microcache,omitzero" maxLength:"40" example:"2s" doc:"How long answers about stock and prices are kept, up to 30s; none: 2s; 0s: not at all"`
+	For        string       `json:"for" minLength:"1" maxLength:"40" example:"2h" doc:"How long, 1m to 24h; it ends by itself"`
+	From       string       `json:"from,omitzero" minLength:"1" maxLength:"40" example:"2026-11-27T00:00:00-03:00" doc:"RFC 3339; none: as soon as all processes have heard of it"`
+	Microcache string       `json:"microcache,omitzero" minLength:"1" maxLength:"40" example:"2s" doc:"How long answers about stock and prices are kept, up to 30s; none: 2s; 0s: not at all"`
 	Degraded   degradedBody `json:"degraded,omitzero" doc:"Degradations from the beginning; what is not given is off"`
 	Force      bool         `json:"force,omitzero" doc:"Also if products are unknown, too old or missing in the read model"`
 	Reason     string       `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
@@ -55,8 +55,9 @@ func (a *API) promoEndpoints() []*endpoint {
 	return []*endpoint{
 		{
 			method: http.MethodGet, path: "/ops/promo", id: "promo", tag: "operations", summary: "How promo mode stands, and what all processes did in the last minute",
-			description: "Of a promo that waits, is on, or was the last one. The board is what all processes told, each every 10 s, so it is that much behind.",
-			access:      opsViewers, answers: status, handle: (*call).answerPromo,
+			description: "Of a promo that waits, is on, or was the last one. The board is what all processes told, each every 10 s, so it is that much behind. " +
+				"While PostgreSQL does not answer, what the process itself knows is told, and unread says so.",
+			access: opsViewers, answers: status, handle: (*call).answerPromo,
 		},
 		{
 			method: http.MethodPut, path: "/ops/promo", id: "promoOn", tag: "operations", summary: "Switch promo mode on",
@@ -111,16 +112,19 @@ func duration(pointer, text string, otherwise time.Duration) (time.Duration, err
 
 func (b degradedBody) degraded() (promo.Degraded, error) {
 	stale, err := duration("/degraded/stale", b.Stale, 0)
+	if err == nil && b.Stale != "" && stale <= 0 { // what is named is on: zero would switch it off
+		err = invalid([]eventstore.Problem{{Pointer: "/degraded/stale", Code: promo.CodeInvalid, Detail: "an age above zero; leave it out to switch it off"}})
+	}
 	return promo.Degraded{Stale: promo.Span(stale), Cap: b.Cap, Quotas: b.Quotas}, err
 }
 
 func (c *call) answerPromo() error {
-	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) { return desk.Show(ctx) })
+	return c.withPromo(c.api.Limits.ReadTimeout, func(ctx context.Context, desk PromoDesk) (promo.Status, error) { return desk.Show(ctx) })
 }
 
 // withPromo does something at the desk and answers how promo mode stands then.
-func (c *call) withPromo(do func(ctx context.Context, desk PromoDesk) (promo.Status, error)) error {
-	ctx, cancel := c.timeout(c.api.Limits.OpsTimeout)
+func (c *call) withPromo(limit time.Duration, do func(ctx context.Context, desk PromoDesk) (promo.Status, error)) error {
+	ctx, cancel := c.timeout(limit)
 	defer cancel()
 	status, err := do(ctx, c.api.PromoDesk)
 	if err != nil {
@@ -148,11 +152,11 @@ func (c *call) promoOn() error {
 		return err
 	}
 	if body.From != "" {
-		if plan.From, err = time.Parse(time.RFC3339, body.From); err != nil {
+		if plan.From, err = time.Parse(time.RFC3339, body.From); err != nil || plan.From.IsZero() {
 			return invalid([]eventstore.Problem{{Pointer: "/from", Code: promo.CodeInvalid, Detail: "no RFC 3339 time with its offset"}})
 		}
 	}
-	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) { return desk.On(ctx, plan) })
+	return c.withPromo(c.api.Limits.OpsTimeout, func(ctx context.Context, desk PromoDesk) (promo.Status, error) { return desk.On(ctx, plan) })
 }
 
 func (c *call) promoDegrade() error {
@@ -164,7 +168,7 @@ func (c *call) promoDegrade() error {
 	if err != nil {
 		return err
 	}
-	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
+	return c.withPromo(c.api.Limits.OpsTimeout, func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
 		return desk.Degrade(ctx, degraded, c.operator(), body.Reason)
 	})
 }
@@ -174,7 +178,7 @@ func (c *call) promoOff() error {
 	if err != nil {
 		return err
 	}
-	return c.withPromo(func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
+	return c.withPromo(c.api.Limits.OpsTimeout, func(ctx context.Context, desk PromoDesk) (promo.Status, error) {
 		return desk.Off(ctx, c.operator(), body.Reason)
 	})
 }

@@ -2,11 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"andes/commands/sku"
 	"andes/eventstore"
 	"andes/promo"
 )
@@ -108,6 +111,17 @@ func TestWhoMaySwitchPromoModeAndHow(t *testing.T) {
 		`{"skus":["A"],"for":"2h","degraded":{"speed":1},"reason":"r"}`:        CodeMemberUnknown,
 		`{"skus":[],"for":"2h","reason":"r"}`:                                  CodeLengthInvalid,
 		`{"skus":["A"],"for":"2h","degraded":{"cap":"all"},"reason":"r"}`:      CodeTypeInvalid,
+		`{"skus":["A"],"for":"2h","degraded":{"cap":0},"reason":"r"}`:          CodeNumberInvalid, // what is named is on
+		`{"skus":["A"],"for":"2h","degraded":{"cap":-1},"reason":"r"}`:         CodeNumberInvalid,
+		`{"skus":["A"],"for":"2h","degraded":{"quotas":100},"reason":"r"}`:     CodeNumberInvalid,
+		`{"skus":["A"],"for":"2h","degraded":{"quotas":0},"reason":"r"}`:       CodeNumberInvalid,
+		`{"skus":["A"],"for":"2h","degraded":{"stale":"0s"},"reason":"r"}`:     promo.CodeInvalid,
+		`{"skus":["A"],"for":"2h","degraded":{"stale":""},"reason":"r"}`:       CodeLengthInvalid,
+		`{"skus":["A"],"for":"2h","from":"","reason":"r"}`:                     CodeLengthInvalid, // not: now
+		`{"skus":["A"],"for":"2h","from":"0001-01-01T00:00:00Z","reason":"r"}`: promo.CodeInvalid,
+		`{"skus":["A"],"for":"","reason":"r"}`:                                 CodeLengthInvalid,
+		`{"skus":["A"],"for":"2h","microcache":"","reason":"r"}`:               CodeLengthInvalid,
+		`{"skus":[""],"for":"2h","reason":"r"}`:                                sku.CodeInvalid,
 		`{"skus":["A"],"for":"2h","reason":"r","reason":"s"}`:                  CodeDuplicateMember,
 		`{"skus":["A"],"for":"2h","reason":"r","from":"2026-11-27T00:00:00Z"}`: "",
 	} {
@@ -121,4 +135,11 @@ func TestWhoMaySwitchPromoModeAndHow(t *testing.T) {
 	}
 	desk.fault = eventstore.Refuse(promo.CodeStale, "stock of A is 7m old")
 	is(t, e.ask(http.MethodPut, "/ops/promo", goodPromo, "Authorization", "Bearer ops:ops-admin"), 409, promo.CodeStale)
+	desk.fault = fmt.Errorf("%w: Redis does not answer", eventstore.ErrUnavailable)
+	got := e.ask(http.MethodPut, "/ops/promo", goodPromo, "Authorization", "Bearer ops:ops-admin")
+	e.holds(got, http.MethodPut, "/ops/promo")
+	is(t, got, 503, CodeUnavailable)
+	if got.header.Get("Retry-After") == "" || !strings.Contains(got.problem(t).Detail, "Redis does not answer") {
+		t.Errorf("%v %s", got.header, got.body)
+	}
 }

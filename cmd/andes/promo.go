@@ -68,10 +68,15 @@ func (p *platform) promoShelf() (promo.Shelf, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &promoShelf{
-		copy: redis.NewReader(p.redis), states: p.store.DB, put: model.Project, now: time.Now,
-		thresholds: queries.Thresholds{Stock: p.settings.StockStale, Price: p.settings.PriceStale},
-	}, nil
+	return p.settings.warmer(p.redis, p.store.DB, model), nil
+}
+
+// warmer puts a promo's products into the read model.
+func (s *settings) warmer(client *redis.Client, db *postgres.DB, model *redis.ReadModel) promo.Warmer {
+	return promo.Warmer{
+		Copy: redis.NewReader(client), States: db, Put: model.Project, Now: time.Now,
+		Thresholds: queries.Thresholds{Stock: s.StockStale, Price: s.PriceStale},
+	}
 }
 
 // openPromo gives the desk of a command that works on PostgreSQL and Redis themselves.
@@ -82,10 +87,7 @@ func openPromo(ctx context.Context, s *settings, logger *slog.Logger) (*promo.De
 	}
 	desk, err := promo.NewDesk(promo.Config{
 		Store: postgres.Settings{DB: w.db}, Every: settingsLook, Now: time.Now, NewID: newID, Logger: logger,
-		Shelf: &promoShelf{
-			copy: redis.NewReader(w.redis), states: w.db, put: w.model.Project, now: time.Now,
-			thresholds: queries.Thresholds{Stock: s.StockStale, Price: s.PriceStale},
-		},
+		Shelf: s.warmer(w.redis, w.db, w.model),
 	})
 	if err != nil {
 		w.close()

@@ -17,37 +17,15 @@ import (
 
 func TestProductsAreNamedOneByOneOrInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skus.txt")
-	if err := os.WriteFile(file, []byte("# the promo\nA\n  B,1 \n\nC\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("\uFEFF# the promo\nA\n  B,1 \n\nC\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := skusOf([]string{"X, Y", "@" + file, "Z"}); err != nil || !slices.Equal(got, []string{"X", "Y", "A", "B,1", "C", "Z"}) {
 		t.Errorf("%q, %v", got, err)
 	}
-	for _, texts := range [][]string{nil, {""}, {"@"}, {"@" + file + ".gone"}} {
-		if got, err := skusOf(texts); err == nil {
-			t.Errorf("%q: %q", texts, got)
-		}
-	}
-}
-
-func TestDegradationsAreReadAsTheyArePrinted(t *testing.T) {
-	for text, want := range map[string]promo.Degraded{
-		"":                           {},
-		"none":                       {},
-		"cap=5":                      {Cap: 5},
-		"stale=30s,cap=5,quotas=50%": {Stale: promo.Span(30 * time.Second), Cap: 5, Quotas: 50},
-	} {
-		got, err := degradations(text)
-		if err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
-		if again, err := degradations(got.String()); err != nil || again != want {
-			t.Errorf("%q: %+v, %v", got, again, err)
-		}
-	}
-	for _, text := range []string{"slow", "cap", "cap=x", "stale=30", "quotas=half", "cap=5;quotas=50"} {
-		if _, err := degradations(text); err == nil || !strings.Contains(err.Error(), "stale=30s, cap=5, quotas=50%") {
-			t.Errorf("%q: %v", text, err)
+	for _, texts := range [][]string{nil, {""}, {"@"}, {"@" + file + ".gone"}, {"A,,B"}, {"A,"}, {"@" + filepath.Dir(file)}, {"@/dev/zero"}} {
+		if got, err := skusOf(texts); err == nil || !strings.HasPrefix(err.Error(), "--skus") {
+			t.Errorf("%q: %q, %v", texts, got, err)
 		}
 	}
 }

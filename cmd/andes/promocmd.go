@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +84,7 @@ func (a promoAccess) at(ctx context.Context, s *settings, logger *slog.Logger, d
 // promoFlags are the flags of what refusals point at.
 var promoFlags = map[string]string{
 	"/skus": "--skus", "/for": "--for", "/from": "--from", "/microcache": "--microcache", "/reason": "--reason",
-	"/degraded/stale": "stale=", "/degraded/cap": "cap=", "/degraded/quotas": "quotas=",
+	"/degraded": "degradations", "/degraded/stale": "stale=", "/degraded/cap": "cap=", "/degraded/quotas": "quotas=",
 }
 
 // byFlags tells what is wrong with a promo by the flags that were given.
@@ -147,12 +147,14 @@ func (c promoOnCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) e
 	if plan.SKUs, err = skusOf(c.SKUs); err != nil {
 		return err
 	}
-	if plan.Degraded, err = degradations(c.Degrade); err != nil {
-		return err
+	if c.Degrade != "" {
+		if plan.Degraded, err = promo.ParseDegraded(c.Degrade); err != nil {
+			return byFlags(err)
+		}
 	}
 	if c.From != "" {
-		if plan.From, err = instantToCome("--from", c.From); err != nil {
-			return err
+		if plan.From, err = instantToCome(c.From); err != nil {
+			return byFlags(err)
 		}
 	}
 	return c.switched(ctx, s, logger, func(desk promoDesk) (promo.Status, error) { return desk.PromoOn(ctx, plan) })
@@ -167,9 +169,9 @@ type promoDegradeCmd struct {
 
 // Run implements the command.
 func (c promoDegradeCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
-	degraded, err := degradations(c.Degradations)
+	degraded, err := promo.ParseDegraded(c.Degradations)
 	if err != nil {
-		return err
+		return byFlags(err)
 	}
 	return c.switched(ctx, s, logger, func(desk promoDesk) (promo.Status, error) { return desk.PromoDegrade(ctx, degraded, c.Reason) })
 }
@@ -214,25 +216,18 @@ func skusOf(texts []string) ([]string, error) {
 	for _, text := range texts {
 		name, isFile := strings.CutPrefix(text, "@")
 		if !isFile {
-			skus = append(skus, list(text)...)
+			named, err := items(text)
+			if err != nil {
+				return nil, fmt.Errorf("--skus: %w", err)
+			}
+			skus = append(skus, named...)
 			continue
 		}
-		info, err := os.Stat(name)
-		if err == nil && info.Size() > maxSKUFile {
-			err = fmt.Errorf("%s has more than %d bytes", name, maxSKUFile)
-		}
+		listed, err := skusIn(name)
 		if err != nil {
 			return nil, fmt.Errorf("--skus: %w", err)
 		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("--skus: %w", err)
-		}
-		for line := range strings.Lines(string(content)) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-				skus = append(skus, line)
-			}
-		}
+		skus = append(skus, listed...)
 	}
 	if len(skus) == 0 {
 		return nil, errors.New("--skus names no SKU")
@@ -240,38 +235,47 @@ func skusOf(texts []string) ([]string, error) {
 	return skus, nil
 }
 
-// degradations reads a list as stale=30s,cap=5,quotas=50%.
-func degradations(text string) (promo.Degraded, error) {
-	var degraded promo.Degraded
-	if text == "none" {
-		return degraded, nil
+// skusIn reads a file of SKUs. Empty lines are skipped, as are those that begin with #.
+func skusIn(name string) ([]string, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
 	}
-	for _, item := range list(text) {
-		name, value, _ := strings.Cut(item, "=")
-		var err error
-		switch name {
-		case "stale":
-			err = degraded.Stale.UnmarshalText([]byte(value))
-		case "cap":
-			degraded.Cap, err = strconv.ParseInt(value, 10, 64)
-		case "quotas":
-			degraded.Quotas, err = strconv.Atoi(strings.TrimSuffix(value, "%"))
-		default:
-			err = errors.New("there is no such degradation")
-		}
-		if err != nil {
-			return degraded, fmt.Errorf("%q is none of stale=30s, cap=5, quotas=50%%: %w", item, err)
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxSKUFile+1))
+	if err == nil && len(content) > maxSKUFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxSKUFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var skus []string
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\uFEFF")) { // a byte order mark is no part of a SKU
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			skus = append(skus, line)
 		}
 	}
-	return degraded, nil
+	return skus, nil
+}
+
+// items reads a comma-separated list in which none may be empty: it is a slip, or one is forgotten.
+func items(text string) ([]string, error) {
+	named := strings.Split(text, ",")
+	for i := range named {
+		if named[i] = strings.TrimSpace(named[i]); named[i] == "" {
+			return nil, fmt.Errorf("number %d of the list %q is empty", i+1, text)
+		}
+	}
+	return named, nil
 }
 
 // instantToCome reads a time to come.
-func instantToCome(flag, text string) (time.Time, error) {
+func instantToCome(text string) (time.Time, error) {
 	for _, layout := range instantLayouts {
-		if at, err := time.Parse(layout, text); err == nil {
+		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s %q is no time (2026-11-27T00:00:00-03:00, 2026-11-27T03:00 for UTC)", flag, text)
+	detail := fmt.Sprintf("%q is no time (2026-11-27T00:00:00-03:00, 2026-11-27T03:00 for UTC)", text)
+	return time.Time{}, &eventstore.Refusal{Code: promo.CodeInvalid, Detail: detail, Problems: []eventstore.Problem{{Pointer: "/from", Code: promo.CodeInvalid, Detail: detail}}}
 }

@@ -29,6 +29,7 @@ func printPromo(out io.Writer, s promo.Status) error {
 	switch s.Phase {
 	case promo.Off:
 		b.row("promo mode", "off")
+		unreadRow(b, s)
 		return b.table.Flush()
 	case promo.Waiting:
 		b.row("promo mode", "waiting, begins in %s at %s, until %s", s.Left, stampOf(s.Promo.From), stampOf(s.Promo.Until))
@@ -44,16 +45,26 @@ func printPromo(out io.Writer, s promo.Status) error {
 	for _, warning := range s.Warnings {
 		b.row("WARNING", "%s", warning)
 	}
+	unreadRow(b, s)
 	if s.Phase == promo.On {
 		d := s.Promo.Degraded
 		b.row("", "")
 		b.row("degradations", "1  older answers   %s", switched(d.Stale > 0, "up to %s old", d.Stale))
 		b.row("", "2  visible stock   %s", switched(d.Cap > 0, "at most %d", d.Cap))
 		b.row("", "3  lower quotas    %s", switched(d.Quotas > 0, "%d%% for the lower tiers", d.Quotas))
-		b.row("", "")
-		windowRows(b, s.Board)
+		if s.Unread == "" {
+			b.row("", "")
+			windowRows(b, s.Board)
+		}
 	}
 	return b.table.Flush()
+}
+
+// unreadRow says that what is told may be old.
+func unreadRow(b board, s promo.Status) {
+	if s.Unread != "" {
+		b.row("WARNING", "what is stored can't be read now; this is what the process that answers heard last: %s", s.Unread)
+	}
 }
 
 func endedBy(p promo.State) string {

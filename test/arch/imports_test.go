@@ -40,7 +40,7 @@ var layers = []layer{
 	{"quota", []string{"eventstore"}},
 	{"changes", append([]string{"queries"}, model...)},
 	{"tuning", []string{"eventstore"}},
-	{"promo", []string{"eventstore"}},
+	{"promo", append([]string{"queries"}, model...)},
 	{"catalogue", []string{"eventstore", "commands", "sagas"}},
 	{"adapters/*", append([]string{own}, core...)},
 	{"cmd/andes", product},
