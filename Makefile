@@ -1,6 +1,6 @@
 # Everything runs on this machine, without a container engine. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run stop status services test lint check-alerts build demo drill lab-reads bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads bench-freshness doctor clean
+.PHONY: help run stop status services test lint check-alerts build demo drill lab-reads bench-write bench-orders bench-stream bench-ladder bench-rebuild bench-replay bench-quota bench-reads bench-freshness bench-changes doctor clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench-reads: ## stock answers a second beside a bare handler and beside MGET; re
 
 bench-freshness: ## from a change in the warehouse to the API's answer, pushed and polled
 	@scripts/with-services bench go run ./test/bench/freshness $(ARGS)
+
+bench-changes: ## from a change's commit to those who follow, many followers at once, and following beside polling
+	@scripts/with-services bench go run ./test/bench/changes $(ARGS)
 
 doctor: build ## what the platform needs, what is missing and how to get it
 	@scripts/platform doctor

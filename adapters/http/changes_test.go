@@ -401,6 +401,17 @@ func TestAStreamOnWhichNothingHappensShowsThatItLivesAndMovesOn(t *testing.T) {
 	}
 }
 
+// The pace parts pages from each other: it keeps nobody waiting who has heard nothing for longer than that.
+func TestWhatHappensAfterAWhileOfNothingIsToldAtOnce(t *testing.T) {
+	e := followedEdge(t, func(c *Config) {
+		c.Following = DefaultFollowing
+		c.Following.Pace = time.Hour
+	})
+	l := startServer(t, e).listen("kinds=stock&since=" + e.begun("kinds=stock"))
+	e.do(stock.Report{SKU: "A", OnHand: 3, SourceVersion: 2, At: testStart})
+	l.until(func(e event) bool { return e.has(`"available":3`) })
+}
+
 // ended waits until a stream has ended, and the reason is counted.
 func (e *edge) ended(l *listener, why string) {
 	e.t.Helper()

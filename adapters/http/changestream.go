@@ -20,6 +20,7 @@ type stream struct {
 	body       *page
 	told       changes.Page // the last page
 	id         int64        // position of the last id that was sent
+	looked     time.Time    // when it was last looked for news, whatever came of it
 }
 
 // streamChanges opens a stream. A fault before the first page is a problem document, like any other.
@@ -84,10 +85,10 @@ func (s *stream) run() (why string) {
 				return endedByClient
 			}
 		}
-		if why := s.rest(bounds.Pace); why != "" {
+		if why := s.rest(bounds.Pace - time.Since(s.looked)); why != "" {
 			return why
 		}
-		s.follower.since = &s.told.Next
+		s.follower.since, s.looked = &s.told.Next, time.Now()
 		var err error
 		if s.told, err = s.call.tellChanges(s.body, s.follower); err != nil {
 			s.call.fault = err
@@ -101,9 +102,12 @@ func (s *stream) run() (why string) {
 	}
 }
 
-// rest keeps the pace.
-func (s *stream) rest(pace time.Duration) (why string) {
-	timer := time.NewTimer(pace)
+// rest keeps the pace: what happens after a while of nothing is told at once, what happens then is the next page.
+func (s *stream) rest(left time.Duration) (why string) {
+	if left <= 0 {
+		return ""
+	}
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
