@@ -100,6 +100,7 @@ func (c FallbackConfig) validate() error {
 type Fallback struct {
 	config  FallbackConfig
 	quick   Glancer // the copy, if it is one
+	holder  Holder  // likewise
 	rest    rest
 	flights flights[eventstore.Stream, eventstore.StateRecord]
 	reads   chan struct{} // a slot for each read of the states
@@ -120,9 +121,11 @@ func NewFallback(config FallbackConfig) (*Fallback, error) {
 		return nil, fmt.Errorf("fallback: metrics: %w", err)
 	}
 	quick, _ := config.Copy.(Glancer)
+	holder, _ := config.Copy.(Holder)
 	return &Fallback{
 		config:  config,
 		quick:   quick,
+		holder:  holder,
 		rest:    rest{failures: config.RestAfter, pause: config.Rest},
 		reads:   make(chan struct{}, config.ConcurrentReads),
 		flights: flights[eventstore.Stream, eventstore.StateRecord]{current: true},

@@ -3,6 +3,9 @@ package queries
 import (
 	"sync"
 	"time"
+
+	"andes/commands/partner"
+	"andes/commands/source"
 )
 
 // Glancer is a Reader, or a Copy, that may have what is asked for at hand, as fresh as the copy: it gives it at
@@ -19,6 +22,36 @@ type Glancer interface {
 type Seen[V any] struct {
 	View  V
 	There bool
+}
+
+// Holder is a Glancer that tells how long what it has at hand stays what it is.
+type Holder interface {
+	// HoldStock names all that an answer about the SKUs is made of; nil when not all of it is at hand.
+	HoldStock(now time.Time, feed string, skus []string) Held
+	HoldPrices(now time.Time, feed, list string, skus []string) Held
+}
+
+// Held is what an answer was made of. While it holds, the same question has the same answer, but for what time alone
+// changes.
+type Held interface {
+	Holds(now time.Time) bool
+}
+
+// HoldStock names what Stock answers the question by, if that is at hand: ask for it before the answer is made.
+func HoldStock(reader Reader, now time.Time, skus []string) Held {
+	if holder, able := reader.(Holder); able && len(skus) <= maxGlance {
+		return holder.HoldStock(now, source.WMSStock, skus)
+	}
+	return nil
+}
+
+// HoldPrices names what Prices answers the question by, as HoldStock. Discounts by segment need products, too, and are
+// not held.
+func HoldPrices(reader Reader, policy *partner.Policy, now time.Time, skus []string) Held {
+	if holder, able := reader.(Holder); able && len(skus) <= maxGlance && !policy.BySegment() {
+		return holder.HoldPrices(now, source.ERPPrices, policy.PriceList, skus)
+	}
+	return nil
 }
 
 // maxGlance is how many SKUs are looked for at once; more are asked for properly.
@@ -54,4 +87,20 @@ func (f *Fallback) GlanceProduct(now time.Time, sku string) (seen Seen[ProductVi
 	}
 	f.metrics.glanced(ok)
 	return seen, ok
+}
+
+// HoldStock implements Holder by what the copy has at hand.
+func (f *Fallback) HoldStock(now time.Time, feed string, skus []string) Held {
+	if f.holder == nil {
+		return nil
+	}
+	return f.holder.HoldStock(now, feed, skus)
+}
+
+// HoldPrices implements Holder, as HoldStock.
+func (f *Fallback) HoldPrices(now time.Time, feed, list string, skus []string) Held {
+	if f.holder == nil {
+		return nil
+	}
+	return f.holder.HoldPrices(now, feed, list, skus)
 }

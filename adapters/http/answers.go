@@ -46,6 +46,7 @@ func (c *call) raw(write func(p *page)) {
 	p.mean()
 	answer := entity{body: p.b, tag: p.tag(), asOf: p.asOf}
 	c.caught(answer, p.fresh)
+	c.recollect(answer, p.fresh)
 	c.give(answer)
 	p.keep()
 }

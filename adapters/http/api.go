@@ -72,8 +72,9 @@ type API struct {
 	drained  chan struct{} // closed when it drains
 	observer *observer
 
-	followers *followers
-	micro     *microcache
+	followers  *followers
+	micro      *microcache
+	remembered *remembered
 
 	webhookKeys [][]byte            // of PaymentWebhookSecrets
 	feedKeys    map[string][][]byte // of Feeds
@@ -108,6 +109,9 @@ func New(config Config) (*API, error) {
 	}
 	if a.micro, err = newMicrocache(config); err != nil {
 		return nil, fmt.Errorf("http edge: register metrics of the microcache: %w", err)
+	}
+	if a.remembered, err = newRemembered(config.Registerer); err != nil {
+		return nil, fmt.Errorf("http edge: register metrics of remembered answers: %w", err)
 	}
 	endpoints := a.endpoints()
 	described := huma.NewAPI(huma.Config{OpenAPI: a.describe(registry)}, humago.NewAdapter(a.mux, ""))

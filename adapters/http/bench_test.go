@@ -44,6 +44,16 @@ func (constant) GlanceProduct(time.Time, string) (queries.Seen[queries.ProductVi
 	return queries.Seen[queries.ProductView]{View: queries.ProductView{Name: "Lamp"}, There: true}, true
 }
 
+// remembering holds for ever.
+type remembering struct{ constant }
+
+func (remembering) HoldStock(time.Time, string, []string) queries.Held          { return unending{} }
+func (remembering) HoldPrices(time.Time, string, string, []string) queries.Held { return unending{} }
+
+type unending struct{}
+
+func (unending) Holds(time.Time) bool { return true }
+
 func (constant) Watermark(context.Context, string) (time.Time, error) { return testStart, nil }
 
 func (constant) Partner(context.Context, string) (partner.State, bool, error) {
@@ -58,8 +68,13 @@ func (n *nowhere) Write(data []byte) (int, error) { return len(data), nil }
 func (n *nowhere) WriteHeader(int)                {}
 
 func BenchmarkReads(b *testing.B) {
+	b.Run("made", func(b *testing.B) { benchReads(b, constant{}) })
+	b.Run("remembered", func(b *testing.B) { benchReads(b, remembering{}) })
+}
+
+func benchReads(b *testing.B, reader queries.Reader) {
 	e := newEdge(&testing.T{}, func(c *Config) {
-		c.Reader, c.Partners = constant{}, constant{}
+		c.Reader, c.Partners = reader, constant{}
 		c.Logger = slog.New(slog.DiscardHandler)
 	})
 	const ten = "?sku=SKU-1,SKU-2,SKU-3,SKU-4,SKU-5,SKU-6,SKU-7,SKU-8,SKU-9,SKU-10"

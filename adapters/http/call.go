@@ -39,6 +39,7 @@ type call struct {
 	caller      *partner.State // once it is known
 	asked       quota.Ask      // of the quotas, when the request was admitted
 	flight      *landing       // of the microcache, whose answer this call makes; nil: none
+	making      *recollection  // which is to be remembered; nil: none
 	status      int
 	fault       error // of ours, for the log
 

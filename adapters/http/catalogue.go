@@ -82,7 +82,7 @@ func (a *API) stockEndpoints() []*endpoint {
 			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs", description: conditionalDescription + weakDescription + " " + keptDescription,
 			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader, ageHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
-			handle:   func(c *call) error { return c.withQuerySKUs(c.keptStock) },
+			handle:   func(c *call) error { return c.byQuery(microStock, c.keptStock) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs", description: batchDescription,
@@ -100,7 +100,7 @@ func (a *API) priceEndpoints() []*endpoint {
 			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs", description: conditionalDescription + weakDescription + " " + keptDescription,
 			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader, ageHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
-			handle:   func(c *call) error { return c.withQuerySKUs(c.keptPrices) },
+			handle:   func(c *call) error { return c.byQuery(microPrices, c.keptPrices) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs", description: batchDescription,
@@ -120,6 +120,14 @@ func (a *API) productEndpoints() []*endpoint {
 		refusals: []eventstore.Code{order.CodeNotFound, CodeOverloaded},
 		handle:   (*call).answerProduct,
 	}}
+}
+
+// byQuery answers for the SKUs of the query string.
+func (c *call) byQuery(kind string, answer func(skus []string) error) error {
+	if c.giveRemembered(kind) {
+		return nil
+	}
+	return c.withQuerySKUs(answer)
 }
 
 // withQuerySKUs reads the SKUs of the query string.
@@ -248,6 +256,7 @@ func (c *call) answerStock(skus []string) error {
 	if err != nil {
 		return err
 	}
+	c.hold(&channel.Policy, skus)
 	answers, notFound, err := queries.Stock(ctx, c.api.Reader, channel.Policy, c.api.Thresholds, c.api.Clock(), skus)
 	if err != nil {
 		return err
@@ -262,6 +271,7 @@ func (c *call) answerPrices(skus []string) error {
 	if err != nil {
 		return err
 	}
+	c.hold(&channel.Policy, skus)
 	answers, notFound, err := queries.Prices(ctx, c.api.Reader, channel.Policy, c.api.Thresholds, c.api.Clock(), skus)
 	if err != nil {
 		return err

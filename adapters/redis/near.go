@@ -62,11 +62,28 @@ type shelf[V any] struct {
 
 // atHand is a value, or that there is none.
 type atHand[V any] struct {
+	vouched
 	value V
 	there bool
 	bytes int
+}
+
+// vouched says how long a value is at hand.
+type vouched struct {
 	until int64        // nanoseconds since 1970
 	used  atomic.Int64 // seconds, about
+	gone  atomic.Bool  // it was dropped
+}
+
+// holds tells whether the value is at hand, and marks it as used.
+func (v *vouched) holds(now time.Time) bool {
+	if now.UnixNano() >= v.until || v.gone.Load() {
+		return false
+	}
+	if seconds := now.Unix(); v.used.Load() != seconds {
+		v.used.Store(seconds)
+	}
+	return true
 }
 
 // inquiry are reads of a key that are under way. A read that was begun before the last invalidation may bring what
@@ -80,11 +97,8 @@ type inquiry struct {
 func (s *shelf[V]) at(key string, now time.Time) *atHand[V] { return s.fresh(s.kept[key], now) }
 
 func (s *shelf[V]) fresh(found *atHand[V], now time.Time) *atHand[V] {
-	if found == nil || now.UnixNano() >= found.until {
+	if found == nil || !found.holds(now) {
 		return nil
-	}
-	if seconds := now.Unix(); found.used.Load() != seconds {
-		found.used.Store(seconds)
 	}
 	return found
 }
@@ -125,7 +139,15 @@ func (s *shelf[V]) drop(key string) {
 	if entry, is := s.kept[key]; is {
 		s.bytes -= entry.bytes
 		delete(s.kept, key)
+		entry.gone.Store(true)
 	}
+}
+
+func (s *shelf[V]) clear() {
+	for _, entry := range s.kept {
+		entry.gone.Store(true)
+	}
+	s.kept, s.bytes = nil, 0
 }
 
 // The rest is what near does with a shelf of any kind.
@@ -147,7 +169,7 @@ func (s *shelf[V]) forget(key string) {
 }
 
 func (s *shelf[V]) forgetAll() {
-	s.kept, s.bytes = nil, 0
+	s.clear()
 	for _, reading := range s.asked {
 		reading.invalidated++
 	}
@@ -244,7 +266,8 @@ func learned[V any](n *near, s *shelf[V], generation projections.Generation, key
 		return
 	}
 	if s.generation != generation {
-		s.kept, s.bytes, s.generation = nil, 0, generation
+		s.clear()
+		s.generation = generation
 	}
 	s.keep(key, entry)
 	for {

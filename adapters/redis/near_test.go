@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds a wait for what Redis says, on a machine that is busy.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // shop is a reader, and a writer in what could be another process: it has a client of its own.
 type shop struct {
@@ -56,7 +56,7 @@ func (s *shop) read(sku string) (queries.StockView, time.Time, error) {
 	if view, synced, ok := s.glance(sku); ok {
 		return view, synced, nil
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	synced, _, err := s.reader.Watermark(ctx, source.WMSStock)
 	if err != nil {
@@ -225,7 +225,8 @@ func TestWhatIsAtHandIsNotReliedOnWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
 	s := newShop(t, redis.Config{Addrs: []string{server.Addr}, StallTimeout: 500 * time.Millisecond})
-	s.open("A")
+	applyAtLast(t, s.model, stockEntry("A", 1, 1), s.synced(1, changed)) // a busy machine may be silent for as long
+	s.atHand("A", 1)
 	server.Hang()
 	defer server.Resume()
 	if !redistest.Eventually(patience, func() bool { _, _, ok := s.glance("A"); return !ok }) {
@@ -367,5 +368,76 @@ func TestASlotThatMovesTakesWhatWasAtHandWithIt(t *testing.T) {
 			s.atHand(strconv.Itoa(i), round+1)
 		}
 		moveSlots(t, servers[round], servers[(round+1)%3])
+	}
+}
+
+// hold gives what an answer about the SKU is made of, once that is at hand.
+func (s *shop) hold(sku string) queries.Held {
+	s.t.Helper()
+	var held queries.Held
+	if !redistest.Eventually(patience, func() bool {
+		_, _, _ = s.read(sku)
+		held = s.reader.HoldStock(time.Now(), source.WMSStock, []string{sku})
+		return held != nil && held.Holds(time.Now())
+	}) {
+		s.t.Fatal("nothing is held")
+	}
+	return held
+}
+
+// What an answer is made of holds until any part of it changes: the value, the watermark, the generation, the connection.
+func TestWhatIsHeldIsHeldUntilAnyOfItChanges(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	s := newShop(t, redis.Config{Addrs: []string{server.Addr}})
+	s.open("A")
+	applyAtLast(t, s.model, stockEntry("B", 1, 1))
+	position := int64(1)
+	other := redistest.Open(t, s.config)
+	for name, change := range map[string]func(){
+		"value": func() { position++; applyAtLast(t, s.model, stockEntry("A", position, position)) },
+		"removal": func() {
+			position++
+			applyAtLast(t, s.model, projections.Entry{Key: projections.StockKey("A"), Position: position})
+		},
+		"watermark": func() { position++; applyAtLast(t, s.model, s.synced(position, changed.Add(time.Duration(position)))) },
+		"pointer": func() {
+			before, err := other.Generations(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := before
+			after.Lineage = projections.Lineage{Serving: before.Lineage.Serving, Others: append([]projections.Generation{99}, before.Lineage.Others...)}
+			if err := other.Repoint(t.Context(), before, after); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"connections": func() { server.Must("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") },
+		"flush":       func() { server.Must("FLUSHALL") },
+	} {
+		position++
+		applyAtLast(t, s.model, stockEntry("A", position, position), s.synced(position, changed))
+		held := s.hold("A")
+		change()
+		if !redistest.Eventually(patience, func() bool { return !held.Holds(time.Now()) }) {
+			t.Errorf("%s: it is held still", name)
+		}
+		if held.Holds(time.Now()) {
+			t.Errorf("%s: it is held again", name)
+		}
+	}
+	position++
+	applyAtLast(t, s.model, stockEntry("A", position, position), stockEntry("B", position, position), s.synced(position, changed))
+	s.atHand("A", position)
+	s.atHand("B", position)
+	held := s.hold("A")
+	position++
+	applyAtLast(t, s.model, stockEntry("B", position, position))
+	s.atHand("B", position)
+	if !held.Holds(time.Now()) {
+		t.Error("a change of another SKU counts")
+	}
+	if held.Holds(time.Now().Add(time.Hour)) {
+		t.Error("it is held for ever")
 	}
 }

@@ -31,7 +31,7 @@ func (c *connection) serving(ctx context.Context) (projections.Generations, erro
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.pointer.finish("", begun) && err == nil {
-		n.pointer.keep("", &atHand[projections.Generations]{value: says, until: now.Add(pointerTTL).UnixNano()})
+		n.pointer.keep("", &atHand[projections.Generations]{vouched: vouched{until: now.Add(pointerTTL).UnixNano()}, value: says})
 	}
 	return says, err
 }
@@ -179,6 +179,57 @@ func (r *Reader) GlanceProduct(now time.Time, sku string) (queries.Seen[queries.
 		return queries.Seen[queries.ProductView]{}, false
 	}
 	return queries.Seen[queries.ProductView]{View: entry.value, There: entry.there}, true
+}
+
+var _ queries.Holder = (*Reader)(nil)
+
+// held is what was at hand at one moment.
+type held []*vouched
+
+// Holds implements queries.Held.
+func (h held) Holds(now time.Time) bool {
+	for _, each := range h {
+		if !each.holds(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// HoldStock implements queries.Holder.
+func (r *Reader) HoldStock(now time.Time, feed string, skus []string) queries.Held {
+	return hold(r.client.atHand(), func(n *near) *shelf[queries.StockView] { return &n.stocks }, projections.Stocks.Name, now, feed, skus,
+		func(room []byte, sku string) []byte { return append(room, sku...) })
+}
+
+// HoldPrices implements queries.Holder.
+func (r *Reader) HoldPrices(now time.Time, feed, list string, skus []string) queries.Held {
+	return hold(r.client.atHand(), func(n *near) *shelf[queries.PriceView] { return &n.prices }, projections.Prices.Name, now, feed, skus,
+		func(room []byte, sku string) []byte { return price.AppendKey(room, list, sku) })
+}
+
+// hold names all that an answer about the SKUs is made of; nil: not all of it is at hand.
+func hold[V any](n *near, of func(*near) *shelf[V], model string, now time.Time, feed string, skus []string, key func(room []byte, sku string) []byte) queries.Held {
+	if n == nil {
+		return nil
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	shelf := of(n)
+	if _, ok := n.watermark(feed, now); !ok || !serves(n, shelf, model, now) {
+		return nil
+	}
+	made := make(held, 0, len(skus)+2)
+	made = append(made, &n.pointer.kept[""].vouched, &n.sources.kept[feed].vouched)
+	var room [128]byte
+	for _, sku := range skus {
+		entry := shelf.fresh(shelf.kept[string(key(room[:0], sku))], now)
+		if entry == nil {
+			return nil
+		}
+		made = append(made, &entry.vouched)
+	}
+	return made
 }
 
 // watermark gives what is at hand of a feed's; the caller holds the lock. A feed that never was in step is at hand,

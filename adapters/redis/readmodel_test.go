@@ -305,7 +305,7 @@ func TestWhatIsNoEntryIsLacking(t *testing.T) {
 		if err := raw.Do(t.Context(), raw.B().Set().Key(keys[0]).Value(text).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		if !redistest.Eventually(settleWait, func() bool { return netOf(t, client, "A") == "lacking" }) {
+		if !redistest.Eventually(patience, func() bool { return netOf(t, client, "A") == "lacking" }) {
 			t.Errorf("%q is answered as %s", text, netOf(t, client, "A"))
 		}
 	}
