@@ -81,15 +81,15 @@ type Shot struct {
 
 // Run sends the reads of all streams for the duration and records them. It returns when the last one is
 // answered or given up, which the client's timeout bounds, or soon after ctx is done; reads that are under way
-// then are not recorded.
-func Run(ctx context.Context, client *http.Client, to *Recording, duration time.Duration, streams ...Stream) {
+// then are not recorded. It waits by wait for the time when a read is due, or by the runtime's timers if that is nil.
+func Run(ctx context.Context, client *http.Client, to *Recording, wait func(time.Duration), duration time.Duration, streams ...Stream) {
 	var all sync.WaitGroup
 	began := time.Now()
 	for i, stream := range streams {
 		if stream.Rate <= 0 {
 			continue
 		}
-		p := pace{rate: stream.Rate, total: uint64(float64(stream.Rate) * duration.Seconds())}
+		p := pace{wait: wait, rate: stream.Rate, total: uint64(float64(stream.Rate) * duration.Seconds())}
 		// Streams of the same rate take turns.
 		p.first = time.Second / time.Duration(stream.Rate) * time.Duration(i) / time.Duration(len(streams))
 		all.Go(func() { attack(ctx, client, to, began, p, stream) })
@@ -99,6 +99,7 @@ func Run(ctx context.Context, client *http.Client, to *Recording, duration time.
 
 // pace says when the reads of a stream are due. It implements vegeta's Pacer.
 type pace struct {
+	wait  func(time.Duration) // nil: as vegeta does
 	first time.Duration
 	rate  int
 	total uint64
@@ -109,8 +110,16 @@ func (p pace) due(n uint64) time.Duration {
 }
 
 // Pace implements vegeta.Pacer.
-func (p pace) Pace(elapsed time.Duration, hits uint64) (wait time.Duration, stop bool) {
-	return p.due(hits) - elapsed, hits >= p.total
+func (p pace) Pace(elapsed time.Duration, hits uint64) (rest time.Duration, stop bool) {
+	if hits >= p.total {
+		return 0, true
+	}
+	rest = p.due(hits) - elapsed
+	if p.wait == nil {
+		return rest, false
+	}
+	p.wait(rest)
+	return 0, false
 }
 
 // Rate implements vegeta.Pacer.

@@ -59,7 +59,7 @@ func stream(rate int, workers uint64) load.Stream {
 func measured(ctx context.Context, s *server, patience, duration time.Duration, streams ...load.Stream) *load.Recording {
 	s.began = time.Now()
 	recording := load.NewRecording(s.began)
-	load.Run(ctx, &http.Client{Timeout: patience, Transport: labtest.Transport{Handler: s}}, recording, duration, streams...)
+	load.Run(ctx, &http.Client{Timeout: patience, Transport: labtest.Transport{Handler: s}}, recording, nil, duration, streams...)
 	return recording
 }
 

@@ -112,7 +112,7 @@ func playPhase(ctx context.Context, s *side, take *Take, p phase, client *http.C
 	own, platforms := andes.OwnCPU(), s.cpu()
 	lasting, over := context.WithTimeout(ctx, p.lasts)
 	defer over()
-	all.Go(func() { load.Run(ctx, client, take.Recording, p.lasts, p.streams...) })
+	all.Go(func() { load.Run(ctx, client, take.Recording, load.Exactly, p.lasts, p.streams...) })
 	if p.beside != nil {
 		all.Go(func() { p.beside(lasting) })
 	}
