@@ -14,22 +14,36 @@ import (
 
 // written is settings in memory.
 type written struct {
-	mu     sync.Mutex
-	change Change
-	fault  error
+	mu    sync.Mutex
+	kept  Kept
+	swaps []Swap
+	fault error
+	race  func() // before each swap
 }
 
-func (w *written) Tiers(context.Context) (string, error) {
+func (w *written) Tiers(context.Context) (Kept, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.change.Tiers, w.fault
+	return w.kept, w.fault
 }
 
-func (w *written) SetTiers(_ context.Context, change Change) error {
+func (w *written) SwapTiers(_ context.Context, swap Swap) (bool, error) {
+	if w.race != nil {
+		w.race()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.change = change
-	return w.fault
+	if w.fault != nil || w.kept.Tiers != swap.Old {
+		return false, w.fault
+	}
+	w.kept, w.swaps = Kept{swap.New, swap.Actor, swap.At}, append(w.swaps, swap)
+	return true, nil
+}
+
+func (w *written) set(tiers string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = Kept{Tiers: tiers, By: "bob"}
 }
 
 func (w *written) fail(err error) {
@@ -59,8 +73,8 @@ func TestAllInstancesTakeOnWhatAnOperatorSets(t *testing.T) {
 			return limits
 		}
 		raised := "bronze=40/4,silver=100/10,gold=500/50"
-		standing, err := desks[0].Change(t.Context(), Change{Tiers: raised, Actor: "ada", Reason: "a promotion"})
-		if err != nil || standing.Tiers != raised || standing.Configured != DefaultTiers || settings.change.At.IsZero() {
+		standing, err := desks[0].Change(t.Context(), Change{Tiers: raised, Was: DefaultTiers, Actor: "ada", Reason: "a promotion"})
+		if err != nil || standing.Tiers != raised || standing.Configured != DefaultTiers || standing.ChangedBy != "ada" || standing.ChangedAt.IsZero() {
 			t.Errorf("%+v, %v", standing, err)
 		}
 		time.Sleep(6 * time.Second)
@@ -74,7 +88,7 @@ func TestAllInstancesTakeOnWhatAnOperatorSets(t *testing.T) {
 			t.Errorf("%v\n%s", reads(), log)
 		}
 		settings.fail(nil)
-		if standing, err := desks[1].Change(t.Context(), Change{}); err != nil || standing.Tiers != DefaultTiers {
+		if standing, err := desks[1].Change(t.Context(), Change{Was: raised}); err != nil || standing.Tiers != DefaultTiers || settings.swaps[1].New != "" {
 			t.Errorf("%+v, %v", standing, err)
 		}
 		time.Sleep(6 * time.Second)
@@ -92,7 +106,7 @@ func TestLimitsThatAreNoneAreRefused(t *testing.T) {
 	desk := NewDesk(DeskConfig{Quotas: all[0], Settings: settings, Configured: DefaultTiers, Burst: time.Second, Now: func() time.Time { return time.Time{} }})
 	for _, text := range []string{"bronze=1/1", "bronze=0/2,silver=100/10,gold=500/50", "bronze=20/2,silver=100/10,gold=5000/50"} {
 		_, err := desk.Change(t.Context(), Change{Tiers: text})
-		if refusal, is := errors.AsType[*eventstore.Refusal](err); !is || refusal.Code != CodeInvalid || settings.change != (Change{}) {
+		if refusal, is := errors.AsType[*eventstore.Refusal](err); !is || refusal.Code != CodeInvalid || len(settings.swaps) != 0 {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -107,12 +121,98 @@ func TestLimitsThatAreNoneAreRefused(t *testing.T) {
 		}
 	}
 	settings.fail(errors.New("the database is away"))
-	if _, err := desk.Show(t.Context()); err == nil {
-		t.Error("no error")
+	if _, err := desk.Change(t.Context(), Change{Was: DefaultTiers}); err == nil || eventstore.CodeOf(err) != "" {
+		t.Error(err)
 	}
-	if _, err := desk.Change(t.Context(), Change{}); err == nil {
-		t.Error("no error")
+}
+
+func deskAlone(t *testing.T, settings *written) *Desk {
+	t.Helper()
+	all, _ := instances(t, 1, &shared{})
+	return NewDesk(DeskConfig{
+		Quotas: all[0], Settings: settings, Configured: DefaultTiers, Burst: time.Second, Every: time.Second,
+		Now: func() time.Time { return time.Time{} }, Logger: all[0].config.Logger,
+	})
+}
+
+func TestLimitsAreKeptInOneText(t *testing.T) {
+	settings := &written{}
+	desk := deskAlone(t, settings)
+	want, was := "bronze=40/4,silver=100/10,gold=500/50", DefaultTiers
+	for _, text := range []string{want, " gold=500/50 ,  bronze=040/4,silver=+100/10\n"} {
+		standing, err := desk.Change(t.Context(), Change{Tiers: text, Was: was})
+		if err != nil || standing.Tiers != want || settings.kept.Tiers != want {
+			t.Errorf("%q: %+v, kept %q, %v", text, standing, settings.kept.Tiers, err)
+		}
+		was = "silver=100/10, bronze=40/4,gold=500/50" // the same, in other words
 	}
+	settings.set(" gold=500/50, silver=100/10,bronze=40/4") // as it was kept once
+	if standing := desk.Show(t.Context()); standing.Tiers != want || standing.ChangedBy != "bob" {
+		t.Errorf("%+v", standing)
+	}
+}
+
+func TestTwoOperatorsDoNotUndoEachOthersLimitsUnseen(t *testing.T) {
+	settings := &written{}
+	desk := deskAlone(t, settings)
+	mine, theirs := "bronze=40/4,silver=100/10,gold=500/50", "bronze=20/2,silver=100/10,gold=700/50"
+	settings.race = func() { settings.race = nil; settings.set(theirs) }
+	_, err := desk.Change(t.Context(), Change{Tiers: mine, Was: DefaultTiers, Actor: "ada"})
+	if eventstore.CodeOf(err) != CodeChanged || !strings.Contains(err.Error(), theirs) || settings.kept.Tiers != theirs {
+		t.Errorf("%v; kept %+v", err, settings.kept)
+	}
+	if standing, err := desk.Change(t.Context(), Change{Tiers: mine, Was: theirs, Actor: "ada"}); err != nil || standing.Tiers != mine {
+		t.Errorf("%+v, %v", standing, err)
+	}
+	for _, was := range []string{"", DefaultTiers, theirs, "whatever"} {
+		if _, err := desk.Change(t.Context(), Change{Tiers: theirs, Was: was}); eventstore.CodeOf(err) != CodeChanged || settings.kept.Tiers != mine {
+			t.Errorf("%q: %v", was, err)
+		}
+	}
+	// The same limits, set again and again by others in other words, are what was seen.
+	turn := 0
+	settings.race = func() { turn++; settings.set(strings.Repeat(" ", turn) + mine) }
+	if _, err := desk.Change(t.Context(), Change{Tiers: theirs, Was: mine}); eventstore.CodeOf(err) != CodeChanged || turn != maxSwaps {
+		t.Errorf("%v after %d", err, turn)
+	}
+	// What nobody can read any more can be replaced by who has seen it.
+	settings.race = nil
+	settings.set("copper=1/1")
+	if standing := desk.Show(t.Context()); standing.Tiers != "copper=1/1" {
+		t.Errorf("%+v", standing)
+	}
+	if _, err := desk.Change(t.Context(), Change{Tiers: mine, Was: "copper=1/1"}); err != nil || settings.kept.Tiers != mine {
+		t.Error(err)
+	}
+}
+
+func TestWhileNothingCanBeReadThisInstancesLimitsAreToldAndLowered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := &written{}
+		settings.set("bronze=40/4,silver=100/10,gold=500/50")
+		desk := deskAlone(t, settings)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = desk.Run(ctx) })
+		shows := func(want Standing) {
+			t.Helper()
+			synctest.Wait()
+			if got := desk.Show(t.Context()); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		kept := settings.kept.Tiers
+		shows(Standing{Tiers: kept, Configured: DefaultTiers, Here: kept, ChangedBy: "bob"})
+		settings.fail(errors.New("the database is away"))
+		shows(Standing{Configured: DefaultTiers, Here: kept, Unread: "the database is away"})
+		desk.Lower(50) // a promo begins all the same
+		shows(Standing{Configured: DefaultTiers, Here: "bronze=20/2,silver=50/5,gold=500/50", Unread: "the database is away"})
+		settings.fail(nil)
+		desk.Lower(0)
+		shows(Standing{Tiers: kept, Configured: DefaultTiers, Here: kept, ChangedBy: "bob"})
+		stop()
+		running.Wait()
+	})
 }
 
 func TestLowerTiersAreLoweredAndComeBack(t *testing.T) {
@@ -139,7 +239,7 @@ func TestLowerTiersAreLoweredAndComeBack(t *testing.T) {
 		counts(`"reads";q=20;w=1 "orders";q=2;w=1, "reads";q=100;w=1 "orders";q=10;w=1, "reads";q=500;w=1 "orders";q=50;w=1`)
 		desk.Lower(30) // at once, not with the next look
 		counts(`"reads";q=6;w=1 "orders";q=1;w=1, "reads";q=30;w=1 "orders";q=3;w=1, "reads";q=500;w=1 "orders";q=50;w=1`)
-		if _, err := desk.Change(t.Context(), Change{Tiers: "bronze=40/4,silver=100/10,gold=500/50"}); err != nil {
+		if _, err := desk.Change(t.Context(), Change{Tiers: "bronze=40/4,silver=100/10,gold=500/50", Was: DefaultTiers}); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(6 * time.Second) // what is set meanwhile is lowered too

@@ -61,16 +61,20 @@ func ParseTiers(text string, burstSeconds int64) (Tiers, error) {
 		return nil, fmt.Errorf("quota: a burst of %d s is not 1..%d s", burstSeconds, maxBurstSeconds)
 	}
 	var tiers Tiers
+	var named []string
 	var faults []error
 	for row := range strings.SplitSeq(text, ",") {
-		tier, err := parseTier(strings.TrimSpace(row), burstSeconds)
+		row = strings.TrimSpace(row)
+		name, _, _ := strings.Cut(row, "=")
+		named = append(named, name)
+		tier, err := parseTier(row, burstSeconds)
 		if err == nil && slices.ContainsFunc(tiers, func(t Tier) bool { return t.Name == tier.Name }) {
 			err = fmt.Errorf("quota: the tier %s is there twice", tier.Name)
 		}
 		tiers, faults = append(tiers, tier), append(faults, err)
 	}
 	for _, name := range TierNames {
-		if !strings.Contains(","+strings.ReplaceAll(text, " ", ""), ","+name+"=") {
+		if !slices.Contains(named, name) {
 			faults = append(faults, fmt.Errorf("quota: the tier %s has no rates", name))
 		}
 	}
@@ -97,6 +101,17 @@ func parseTier(row string, burstSeconds int64) (Tier, error) {
 		tier.policies[i] = policyOf(Groups[i], tier.limits[i])
 	}
 	return tier, nil
+}
+
+// String writes the tiers as ParseTiers reads them, in the order of TierNames: equal tiers have equal texts.
+func (t Tiers) String() string {
+	rows := make([]string, 0, len(t))
+	for _, name := range TierNames {
+		if i := slices.IndexFunc(t, func(tier Tier) bool { return tier.Name == name }); i >= 0 {
+			rows = append(rows, fmt.Sprintf("%s=%d/%d", name, t[i].limits[0].PerSecond, t[i].limits[1].PerSecond))
+		}
+	}
+	return strings.Join(rows, ",")
 }
 
 // Of gives a tier, and the smallest one for a name that is none.

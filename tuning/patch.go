@@ -11,19 +11,19 @@ import (
 type Patch struct {
 	Concurrency   *int     `json:"concurrency,omitempty" doc:"Calls at once"`
 	Rate          *int     `json:"rate,omitempty" doc:"Calls a second"`
-	QueueWait     string   `json:"queueWait,omitempty" maxLength:"40" example:"5s" doc:"Longest wait of a call for its place and turn"`
-	Timeout       string   `json:"timeout,omitempty" maxLength:"40" example:"2s" doc:"Of one attempt"`
+	QueueWait     string   `json:"queueWait,omitempty" minLength:"1" maxLength:"40" example:"5s" doc:"Longest wait of a call for its place and turn"`
+	Timeout       string   `json:"timeout,omitempty" minLength:"1" maxLength:"40" example:"2s" doc:"Of one attempt"`
 	Attempts      *int     `json:"attempts,omitempty" doc:"Of an idempotent call, the first one included"`
-	Waits         []string `json:"waits,omitempty" maxItems:"3" doc:"Before the second, third and fourth attempt; the last one repeats"`
-	MaxRetryAfter string   `json:"maxRetryAfter,omitempty" maxLength:"40" example:"5s" doc:"A system that asks for a longer pause ends the attempts"`
+	Waits         []string `json:"waits,omitempty" minItems:"1" maxItems:"3" doc:"Before the second, third and fourth attempt; the last one repeats"`
+	MaxRetryAfter string   `json:"maxRetryAfter,omitempty" minLength:"1" maxLength:"40" example:"5s" doc:"A system that asks for a longer pause ends the attempts"`
 	Window        *int     `json:"window,omitempty" doc:"Results that the breaker judges"`
 	MinCalls      *int     `json:"minCalls,omitempty" doc:"No fewer are judged"`
 	FailPercent   *int     `json:"failPercent,omitempty" doc:"Of failures, from which on the breaker opens"`
-	SlowAfter     string   `json:"slowAfter,omitempty" maxLength:"40" example:"1.5s" doc:"An answer that takes as long is slow"`
+	SlowAfter     string   `json:"slowAfter,omitempty" minLength:"1" maxLength:"40" example:"1.5s" doc:"An answer that takes as long is slow"`
 	SlowPercent   *int     `json:"slowPercent,omitempty" doc:"Of failures and slow answers, from which on it opens; 0: slowness opens nothing"`
-	OpenFor       string   `json:"openFor,omitempty" maxLength:"40" example:"30s" doc:"Before an open breaker lets probes through"`
+	OpenFor       string   `json:"openFor,omitempty" minLength:"1" maxLength:"40" example:"30s" doc:"Before an open breaker lets probes through"`
 	Probes        *int     `json:"probes,omitempty" doc:"That have to succeed before it closes"`
-	ProbeWait     string   `json:"probeWait,omitempty" maxLength:"40" example:"10s" doc:"For a probe's result; then it counts as a failure"`
+	ProbeWait     string   `json:"probeWait,omitempty" minLength:"1" maxLength:"40" example:"10s" doc:"For a probe's result; then it counts as a failure"`
 }
 
 // Empty tells whether everything is as configured.

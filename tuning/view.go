@@ -2,6 +2,13 @@ package tuning
 
 import "time"
 
+// Overview is how the guards of a process stand, and what is set for those of all.
+type Overview struct {
+	Items  []Guard         `json:"items" doc:"The guards of the process that answers"`
+	Set    []GuardStanding `json:"set,omitempty" doc:"What is set for the guards of all processes"`
+	Unread string          `json:"unread,omitempty" doc:"What is set can't be read now, and why: it is not told"`
+}
+
 // Guard is how the guard of a legacy system stands in this process. Durations are in Go's notation, as 2s.
 type Guard struct {
 	System   string        `json:"system" example:"oms"`

@@ -15,11 +15,6 @@ type GuardDesk interface {
 	Change(ctx context.Context, change tuning.Change) (tuning.GuardStanding, error)
 }
 
-type guardsBody struct {
-	Items []tuning.Guard         `json:"items" doc:"The guards of the process that answers"`
-	Set   []tuning.GuardStanding `json:"set,omitempty" doc:"What is set for the guards of all processes"`
-}
-
 // setGuardBody sets a guard.
 type setGuardBody struct {
 	Reset  bool         `json:"reset,omitzero" doc:"First back to the configuration"`
@@ -30,9 +25,10 @@ type setGuardBody struct {
 func (a *API) guardEndpoints() []*endpoint {
 	list := []*endpoint{{
 		method: http.MethodGet, path: "/ops/guards", id: "guards", tag: "operations", summary: "How the guards of the legacy systems stand",
-		description: "Those of the process that answers. The metrics andes_legacy_… tell it of all processes.",
-		access:      opsViewers, handle: (*call).answerGuards,
-		answers: []answer{{status: 200, description: "The guards", body: reflect.TypeFor[guardsBody]()}},
+		description: "Those of the process that answers. The metrics andes_legacy_… tell it of all processes. " +
+			"While PostgreSQL does not answer, set is left out, and unread says so.",
+		access: opsViewers, handle: (*call).answerGuards,
+		answers: []answer{{status: 200, description: "The guards", body: reflect.TypeFor[tuning.Overview]()}},
 	}}
 	if a.GuardDesk == nil {
 		return list
@@ -47,17 +43,18 @@ func (a *API) guardEndpoints() []*endpoint {
 	})
 }
 
+// answerGuards tells what this process knows by itself also while what is set can't be read.
 func (c *call) answerGuards() error {
-	body := guardsBody{Items: []tuning.Guard{}}
+	body := tuning.Overview{Items: []tuning.Guard{}}
 	if c.api.Guards != nil {
 		body.Items = append(body.Items, c.api.Guards()...)
 	}
 	if c.api.GuardDesk != nil {
 		ctx, cancel := c.timeout(c.api.Limits.ReadTimeout)
 		defer cancel()
-		var err error
-		if body.Set, err = c.api.GuardDesk.Show(ctx); err != nil {
-			return toOperator(err)
+		set, err := c.api.GuardDesk.Show(ctx)
+		if body.Set = set; err != nil {
+			body.Set, body.Unread = nil, err.Error()
 		}
 	}
 	return c.json(http.StatusOK, body)

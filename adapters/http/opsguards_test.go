@@ -3,8 +3,11 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"andes/eventstore"
 	"andes/tuning"
@@ -20,7 +23,7 @@ func TestOperatorsSeeHowTheGuardsStand(t *testing.T) {
 	is(t, e.ask(http.MethodGet, "/ops/guards", ""), 403, CodeForbidden) // a partner
 	got := e.ask(http.MethodGet, "/ops/guards", "", "Authorization", asViewer)
 	e.holds(got, "GET", "/ops/guards")
-	var body guardsBody
+	var body tuning.Overview
 	if err := json.Unmarshal([]byte(got.body), &body); err != nil || len(body.Items) != 2 || body.Items[0].System != "oms" || body.Items[0].Breaker.State != "open" {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
@@ -34,9 +37,16 @@ func TestAProcessWithoutGuardsSaysSo(t *testing.T) {
 }
 
 // guardDesk is a desk that keeps what it is told.
-type guardDesk struct{ change tuning.Change }
+type guardDesk struct {
+	change tuning.Change
+	silent bool // the store does not answer
+}
 
-func (d *guardDesk) Show(context.Context) ([]tuning.GuardStanding, error) {
+func (d *guardDesk) Show(ctx context.Context) ([]tuning.GuardStanding, error) {
+	if d.silent {
+		<-ctx.Done()
+		return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
+	}
 	return []tuning.GuardStanding{{System: "erp", Set: d.change.Patch, ChangedBy: d.change.Actor}}, nil
 }
 
@@ -49,6 +59,22 @@ func (d *guardDesk) Change(_ context.Context, change tuning.Change) (tuning.Guar
 	}
 	d.change = change
 	return tuning.GuardStanding{System: change.System, Set: change.Patch}, nil
+}
+
+// The day on which the database hangs is one on which operators look at the guards.
+func TestGuardsAreToldWhileWhatIsSetCannotBeRead(t *testing.T) {
+	guards := []tuning.Guard{{System: "oms", Breaker: tuning.GuardBreaker{State: "open", Since: testStart}, Settings: tuning.GuardSettings{Waits: []string{}}}}
+	e := newEdge(t, func(c *Config) {
+		c.Guards, c.GuardDesk, c.Limits = func() []tuning.Guard { return guards }, &guardDesk{silent: true}, DefaultLimits
+		c.Limits.ReadTimeout = 10 * time.Millisecond
+	})
+	got := e.ask(http.MethodGet, "/ops/guards", "", "Authorization", asViewer)
+	e.holds(got, http.MethodGet, "/ops/guards")
+	var body tuning.Overview
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 || len(body.Items) != 1 || body.Items[0].Breaker.State != "open" ||
+		body.Set != nil || !strings.Contains(body.Unread, "deadline") {
+		t.Errorf("%d %s, %v", got.status, got.body, err)
+	}
 }
 
 func TestOperatorsSetGuards(t *testing.T) {
@@ -82,4 +108,6 @@ func TestOperatorsSetGuards(t *testing.T) {
 	is(t, set("erp", `{"set":{"speed":9},"reason":"r"}`, admin...), 422, CodeMemberUnknown)
 	is(t, set("erp", `{"set":{"rate":"9"},"reason":"r"}`, admin...), 422, CodeTypeInvalid)
 	is(t, set("erp", `{"set":{"rate":null},"reason":"r"}`, admin...), 422, CodeTypeInvalid)
+	is(t, set("erp", `{"set":{"timeout":"","rate":9},"reason":"r"}`, admin...), 422, CodeLengthInvalid) // not: as it is
+	is(t, set("erp", `{"set":{"waits":[],"rate":9},"reason":"r"}`, admin...), 422, CodeLengthInvalid)
 }

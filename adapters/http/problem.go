@@ -162,6 +162,7 @@ var meanings = map[eventstore.Code]meaning{
 	deadletters.CodeNotRehearsable:  {status: 409, title: "The consumer can't be rehearsed"},
 
 	quota.CodeInvalid:  {status: 422, title: "The limits are not valid"},
+	quota.CodeChanged:  {status: 409, title: "Others changed the limits"},
 	tuning.CodeUnknown: {status: 404, title: "There is no such guard"},
 	tuning.CodeInvalid: {status: 422, title: "The guard's settings make no sense"},
 	tuning.CodeChanged: {status: 409, title: "Others changed the same setting"},

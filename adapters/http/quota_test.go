@@ -216,35 +216,61 @@ func TestTheDocumentTellsTheFieldsOfQuotas(t *testing.T) {
 }
 
 // deskOf is a desk that keeps what it is told.
-type deskOf struct{ change quota.Change }
+type deskOf struct {
+	change quota.Change
+	unread string
+}
 
-func (d *deskOf) Show(context.Context) (quota.Standing, error) {
-	return quota.Standing{Tiers: d.change.Tiers, Configured: quota.DefaultTiers}, nil
+func (d *deskOf) Show(context.Context) quota.Standing {
+	return quota.Standing{Tiers: d.change.Tiers, Configured: quota.DefaultTiers, Here: quota.DefaultTiers, Unread: d.unread}
 }
 
 func (d *deskOf) Change(ctx context.Context, change quota.Change) (quota.Standing, error) {
-	if change.Tiers == "none" {
+	switch change.Tiers {
+	case "none":
 		return quota.Standing{}, eventstore.Refuse(quota.CodeInvalid, "no limits")
+	case "late":
+		return quota.Standing{}, eventstore.Refuse(quota.CodeChanged, "they are others")
+	case "away":
+		return quota.Standing{}, fmt.Errorf("%w: the database does not answer", eventstore.ErrUnavailable)
 	}
 	d.change = change
-	return d.Show(ctx)
+	return d.Show(ctx), nil
 }
 
 func TestOperatorsChangeLimits(t *testing.T) {
 	desk := &deskOf{}
 	e := newEdge(t, func(c *Config) { c.QuotaDesk = desk })
 	admin, viewer := []string{"Authorization", "Bearer ops:ops-admin"}, []string{"Authorization", "Bearer ops:ops-viewer"}
-	got := e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"bronze=40/4,silver=100/10,gold=500/50","reason":"a promotion"}`, admin...)
-	if got.status != 200 || desk.change.Actor != someOperator || desk.change.Reason != "a promotion" {
+	got := e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"bronze=40/4,silver=100/10,gold=500/50","was":"bronze=20/2,silver=100/10,gold=500/50","reason":"a promotion"}`, admin...)
+	if got.status != 200 || desk.change.Actor != someOperator || desk.change.Reason != "a promotion" || desk.change.Was != quota.DefaultTiers {
 		t.Errorf("%d %s %+v", got.status, got.body, desk.change)
 	}
 	e.holds(got, http.MethodPut, "/ops/quotas")
 	got = e.ask(http.MethodGet, "/ops/quotas", "", viewer...)
-	if got.status != 200 || got.body != `{"tiers":"bronze=40/4,silver=100/10,gold=500/50","configured":"bronze=20/2,silver=100/10,gold=500/50"}` {
+	if got.status != 200 || got.body != `{"tiers":"bronze=40/4,silver=100/10,gold=500/50","configured":"bronze=20/2,silver=100/10,gold=500/50","here":"bronze=20/2,silver=100/10,gold=500/50"}` {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	is(t, e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"none","reason":"r"}`, admin...), 422, quota.CodeInvalid)
-	is(t, e.ask(http.MethodPut, "/ops/quotas", `{"tiers":""}`, admin...), 422, CodeMemberMissing)
-	is(t, e.ask(http.MethodPut, "/ops/quotas", `{"tiers":"","reason":"r"}`, viewer...), 403, CodeForbidden)
+	set := func(body string, headers ...string) reply {
+		return e.ask(http.MethodPut, "/ops/quotas", body, headers...)
+	}
+	is(t, set(`{"tiers":"none","was":"","reason":"r"}`, admin...), 422, quota.CodeInvalid)
+	is(t, set(`{"tiers":"","was":""}`, admin...), 422, CodeMemberMissing)
+	is(t, set(`{"tiers":"","reason":"r"}`, admin...), 422, CodeMemberMissing) // nobody changes what was not looked at
+	is(t, set(`{"tiers":"","was":"","reason":"r"}`, viewer...), 403, CodeForbidden)
+	late := set(`{"tiers":"late","was":"","reason":"r"}`, admin...)
+	e.holds(late, http.MethodPut, "/ops/quotas")
+	is(t, late, 409, quota.CodeChanged)
+	away := set(`{"tiers":"away","was":"","reason":"r"}`, admin...)
+	is(t, away, 503, CodeUnavailable)
+	if detail := away.problem(t).Detail; !strings.Contains(detail, "the database does not answer") {
+		t.Error(detail)
+	}
+	desk.change, desk.unread = quota.Change{}, "the database does not answer"
+	got = e.ask(http.MethodGet, "/ops/quotas", "", viewer...)
+	e.holds(got, http.MethodGet, "/ops/quotas")
+	if got.status != 200 || got.body != `{"configured":"bronze=20/2,silver=100/10,gold=500/50","here":"bronze=20/2,silver=100/10,gold=500/50","unread":"the database does not answer"}` {
+		t.Errorf("%d %s", got.status, got.body)
+	}
 	is(t, e.ask(http.MethodGet, "/ops/quotas", ""), 403, CodeForbidden)
 }

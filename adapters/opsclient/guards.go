@@ -9,13 +9,10 @@ import (
 )
 
 // Guards tells how the guards of the process that answers stand, and what is set for those of all.
-func (c *Client) Guards(ctx context.Context) ([]tuning.Guard, []tuning.GuardStanding, error) {
-	var answer struct {
-		Items []tuning.Guard
-		Set   []tuning.GuardStanding
-	}
+func (c *Client) Guards(ctx context.Context) (tuning.Overview, error) {
+	var answer tuning.Overview
 	err := c.call(ctx, http.MethodGet, "/ops/guards", nil, nil, &answer)
-	return answer.Items, answer.Set, err
+	return answer, err
 }
 
 // SetGuard changes what is set.

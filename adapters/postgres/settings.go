@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +12,6 @@ import (
 
 var (
 	settingRead  = statement("setting_read")
-	settingWrite = statement("setting_write")
 	settingsRead = statement("settings_read")
 	settingSwap  = statement("setting_swap")
 )
@@ -27,24 +25,27 @@ var (
 )
 
 const (
-	quotaTiers    = "quota.tiers"
-	quotaTiersSet = "quota.set"
+	quotaTiers = "quota.tiers"
+	quotaSet   = "quota.set"
+	quotaReset = "quota.reset"
 )
 
 // Tiers implements quota.Settings.
-func (s Settings) Tiers(ctx context.Context) (string, error) {
-	var value string
-	err := s.DB.pool.QueryRow(ctx, settingRead, quotaTiers).Scan(&value)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
-	}
-	return value, unavailable(err)
+func (s Settings) Tiers(ctx context.Context) (quota.Kept, error) {
+	rows, err := s.read(ctx, quotaTiers)
+	row := rows[quotaTiers]
+	return quota.Kept{Tiers: row.value, By: row.by, At: row.at}, err
 }
 
-// SetTiers implements quota.Settings.
-func (s Settings) SetTiers(ctx context.Context, change quota.Change) error {
-	_, err := s.DB.pool.Exec(ctx, settingWrite, quotaTiers, change.Tiers, change.Actor, change.At, quotaTiersSet, change.Reason)
-	return unavailable(err)
+// SwapTiers implements quota.Settings.
+func (s Settings) SwapTiers(ctx context.Context, swap quota.Swap) (bool, error) {
+	change := swapped{
+		name: quotaTiers, old: swap.Old, new: swap.New, action: quotaSet, detail: swap.New, by: swap.Actor, reason: swap.Reason, at: swap.At,
+	}
+	if swap.New == "" {
+		change.action = quotaReset
+	}
+	return s.swap(ctx, change)
 }
 
 // setting is a row of what is set.

@@ -14,19 +14,27 @@ import (
 func TestLimitsAreSetForAllInstancesAndAudited(t *testing.T) {
 	db := pgtest.Open(t, pgtest.Config(t), pgtest.Registry(t))
 	settings := postgres.Settings{DB: db}
-	if text, err := settings.Tiers(t.Context()); text != "" || err != nil {
-		t.Errorf("%q, %v", text, err)
+	if kept, err := settings.Tiers(t.Context()); kept != (quota.Kept{}) || err != nil {
+		t.Errorf("%+v, %v", kept, err)
 	}
-	for _, text := range []string{"bronze=40/4,silver=100/10,gold=500/50", ""} {
-		if err := settings.SetTiers(t.Context(), quota.Change{Tiers: text, Actor: "ada", Reason: "a promotion", At: time.Now()}); err != nil {
-			t.Fatal(err)
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	raised := "bronze=40/4,silver=100/10,gold=500/50"
+	for _, c := range []struct {
+		old, new string
+		made     bool
+	}{{"", raised, true}, {"", "gold", false}, {"gold", "silver", false}, {raised, "", true}} {
+		made, err := settings.SwapTiers(t.Context(), quota.Swap{Old: c.old, New: c.new, Actor: "ada", Reason: "a promotion", At: at})
+		if err != nil || made != c.made {
+			t.Errorf("%+v: %t, %v", c, made, err)
 		}
-		if kept, err := settings.Tiers(t.Context()); kept != text || err != nil {
-			t.Errorf("%q, %v", kept, err)
+		want := quota.Kept{Tiers: c.new, By: "ada", At: at}
+		if kept, err := settings.Tiers(t.Context()); err != nil || (kept == want) != c.made {
+			t.Errorf("%+v: %+v, %v", c, kept, err)
 		}
 	}
 	entries, err := postgres.Settlements{DB: db}.Audit(t.Context(), deadletters.AuditQuery{Subject: "quota.tiers", Limit: 10})
-	if err != nil || len(entries) != 2 || entries[1].Actor != "ada" || entries[1].Action != "quota.set" || entries[1].Reason != "a promotion" || entries[1].Detail != "bronze=40/4,silver=100/10,gold=500/50" {
+	if err != nil || len(entries) != 2 || entries[1].Actor != "ada" || entries[1].Action != "quota.set" || entries[1].Reason != "a promotion" || entries[1].Detail != raised ||
+		entries[0].Action != "quota.reset" {
 		t.Errorf("%+v, %v", entries, err)
 	}
 }

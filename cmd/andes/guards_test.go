@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -72,7 +73,8 @@ func TestFlagsOfAGuardBecomeAPatch(t *testing.T) {
 	if _, err := newParser(&line).Parse(strings.Fields("guards set erp --timeout 1s --slow-percent 0 --waits 100ms,1s --queue-wait 0s --reason slow")); err != nil {
 		t.Fatal(err)
 	}
-	if got := line.Guards.Set.patch().Text(); got != `{"queueWait":"0s","timeout":"1s","waits":["100ms","1s"],"slowPercent":0}` {
+	patch, err := line.Guards.Set.patch()
+	if got := patch.Text(); err != nil || got != `{"queueWait":"0s","timeout":"1s","waits":["100ms","1s"],"slowPercent":0}` {
 		t.Error(got)
 	}
 	for _, words := range []string{"guards set erp --timeout 1s", "guards set", "guards reset erp", "guards set erp --rate x --reason r"} {
@@ -82,5 +84,34 @@ func TestFlagsOfAGuardBecomeAPatch(t *testing.T) {
 	}
 	if _, err := newParser(&cli{}).Parse([]string{"guards"}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheGuardsAreToldWithWhatIsSetOfThem(t *testing.T) {
+	rate := 7
+	guards := []tuning.Guard{{System: "erp", Breaker: tuning.GuardBreaker{State: "open"}}}
+	for want, overview := range map[string]tuning.Overview{
+		"nothing is set": {Items: guards, Set: []tuning.GuardStanding{{System: "erp"}}},
+		`erp: set: {"rate":7}, by ada at 2026-11-27T12:00:00.000Z`:             {Items: guards, Set: []tuning.GuardStanding{{System: "erp", Set: tuning.Patch{Rate: &rate}, ChangedBy: "a\x1bda", ChangedAt: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}}},
+		"WARNING: what is set can't be read now: the database does not answer": {Items: guards, Unread: "the database does\x1b not answer"},
+	} {
+		var out bytes.Buffer
+		if err := printGuards(&out, overview); err != nil || !strings.Contains(out.String(), "open") || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%q, %v", out.String(), err)
+		}
+		if got := out.String(); !strings.Contains(strings.ReplaceAll(got, "\ufffd", ""), want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
+func TestAListWithAnEmptyItemIsASlip(t *testing.T) {
+	for _, waits := range []string{"200ms,,1s", ",", "1s,"} {
+		if _, err := (guardsSetCmd{Waits: waits}).patch(); err == nil || !strings.Contains(err.Error(), "--waits") {
+			t.Errorf("%q: %v", waits, err)
+		}
+	}
+	if patch, err := (guardsSetCmd{Waits: "200ms, 1s"}).patch(); err != nil || patch.Text() != `{"waits":["200ms","1s"]}` {
+		t.Errorf("%+v, %v", patch, err)
 	}
 }

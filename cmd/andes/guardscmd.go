@@ -30,16 +30,16 @@ type opsAccess struct {
 
 // guardDesk is where a command works: at the ops API, or at PostgreSQL itself.
 type guardDesk interface {
-	Guards(ctx context.Context) ([]tuning.Guard, []tuning.GuardStanding, error)
+	Guards(ctx context.Context) (tuning.Overview, error)
 	SetGuard(ctx context.Context, change tuning.Change) (tuning.GuardStanding, error)
 }
 
 // directGuards sets guards without the ops API; it sees none of them at work.
 type directGuards struct{ *tuning.Desk }
 
-func (d directGuards) Guards(ctx context.Context) ([]tuning.Guard, []tuning.GuardStanding, error) {
+func (d directGuards) Guards(ctx context.Context) (tuning.Overview, error) {
 	set, err := d.Show(ctx)
-	return nil, set, err
+	return tuning.Overview{Items: []tuning.Guard{}, Set: set}, err
 }
 
 func (d directGuards) SetGuard(ctx context.Context, change tuning.Change) (tuning.GuardStanding, error) {
@@ -91,14 +91,17 @@ func (c guardsShowCmd) Run(ctx context.Context, s *settings, logger *slog.Logger
 		return err
 	}
 	defer done()
-	guards, set, err := desk.Guards(ctx)
+	overview, err := desk.Guards(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		return printJSON(os.Stdout, map[string]any{"items": guards, "set": set})
+		return printJSON(os.Stdout, overview)
 	}
-	return printGuards(os.Stdout, guards, set)
+	if len(overview.Items) == 0 && !c.Direct {
+		fmt.Println("the process that answers has no guards, as it calls no legacy system; the metrics andes_legacy_… tell of all")
+	}
+	return printGuards(os.Stdout, overview)
 }
 
 // guardsSetCmd changes a guard.
@@ -123,17 +126,27 @@ type guardsSetCmd struct {
 	opsAccess
 }
 
-func (c guardsSetCmd) patch() tuning.Patch {
+func (c guardsSetCmd) patch() (tuning.Patch, error) {
+	var waits []string
+	if c.Waits != "" {
+		var err error
+		if waits, err = items(c.Waits); err != nil {
+			return tuning.Patch{}, fmt.Errorf("--waits: %w", err)
+		}
+	}
 	return tuning.Patch{
-		Concurrency: c.Concurrency, Rate: c.Rate, QueueWait: c.QueueWait, Timeout: c.Timeout, Attempts: c.Attempts, Waits: list(c.Waits),
+		Concurrency: c.Concurrency, Rate: c.Rate, QueueWait: c.QueueWait, Timeout: c.Timeout, Attempts: c.Attempts, Waits: waits,
 		MaxRetryAfter: c.MaxRetryAfter, Window: c.Window, MinCalls: c.MinCalls, FailPercent: c.FailPercent,
 		SlowAfter: c.SlowAfter, SlowPercent: c.SlowPercent, OpenFor: c.OpenFor, Probes: c.Probes, ProbeWait: c.ProbeWait,
-	}
+	}, nil
 }
 
 // Run implements the command.
 func (c guardsSetCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) error {
-	patch := c.patch()
+	patch, err := c.patch()
+	if err != nil {
+		return err
+	}
 	if patch.Empty() {
 		return errors.New("nothing is to be set: name a setting, as --timeout 1s (andes guards set --help lists them)")
 	}
@@ -169,23 +182,31 @@ func (c opsAccess) change(ctx context.Context, s *settings, logger *slog.Logger,
 	return err
 }
 
-func printGuards(out io.Writer, guards []tuning.Guard, set []tuning.GuardStanding) error {
+func printGuards(out io.Writer, overview tuning.Overview) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	if len(guards) > 0 {
+	if len(overview.Items) > 0 {
 		fmt.Fprintln(table, "SYSTEM\tBREAKER\tSINCE\tFAILED\tIN FLIGHT\tAT ONCE\tA SECOND\tTIMEOUT\tATTEMPTS\tOPENS AT\tOPEN FOR")
 	}
-	for _, g := range guards {
+	for _, g := range overview.Items {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%d\t%d\t%d\t%s\t%d\t%d%% of %d\t%s\n", g.System, g.Breaker.State, stampOf(g.Breaker.Since), g.Breaker.Failures, g.Breaker.Results,
 			g.InFlight, g.Settings.Concurrency, g.Settings.Rate, g.Settings.Timeout, g.Settings.Attempts, g.Settings.FailPercent, g.Settings.Window, g.Settings.OpenFor)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, standing := range set {
-		if standing.Set.Empty() {
-			continue
+	set := 0
+	for _, standing := range overview.Set {
+		if !standing.Set.Empty() {
+			set++
+			fmt.Fprintf(out, "%s: %s, by %s at %s\n", standing.System, standing.Set, harmless(standing.ChangedBy), stampOf(standing.ChangedAt))
 		}
-		fmt.Fprintf(out, "%s: %s, by %s at %s\n", standing.System, standing.Set, harmless(standing.ChangedBy), stampOf(standing.ChangedAt))
 	}
-	return nil
+	var err error
+	switch {
+	case overview.Unread != "":
+		_, err = fmt.Fprintf(out, "WARNING: what is set can't be read now: %s\n", harmless(overview.Unread))
+	case set == 0:
+		_, err = fmt.Fprintln(out, "nothing is set: all guards are as configured")
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -111,12 +112,19 @@ func TestOperatorsChangeLimitsWhileEverythingRuns(t *testing.T) {
 		}
 		return got.header.Get("RateLimit-Policy")
 	}
-	for tiers, policy := range map[string]string{"bronze=20/2,silver=100/10,gold=700/70": `"reads";q=700;w=1`, "": `"reads";q=50000;w=1`} {
+	raised, was := "bronze=20/2,silver=100/10,gold=700/70", bronze
+	for _, c := range []struct{ tiers, policy string }{{raised, `"reads";q=700;w=1`}, {"", `"reads";q=50000;w=1`}} {
+		policy := c.policy
 		var standing struct{ Tiers, Configured string }
-		operator.must(http.StatusOK, http.MethodPut, "/ops/quotas", map[string]any{"tiers": tiers, "reason": "a test"}, &standing)
-		if standing.Configured != bronze || tiers != "" && standing.Tiers != tiers {
+		operator.must(http.StatusOK, http.MethodPut, "/ops/quotas", map[string]any{"tiers": c.tiers, "was": was, "reason": "a test"}, &standing)
+		if want := cmp.Or(c.tiers, bronze); standing.Configured != bronze || standing.Tiers != want {
 			t.Errorf("%+v", standing)
 		}
+		late := operator.must(http.StatusConflict, http.MethodPut, "/ops/quotas", map[string]any{"tiers": c.tiers, "was": was, "reason": "who did not look"}, nil)
+		if late.code() != "QUOTA_CHANGED" {
+			t.Errorf("%s", late.body)
+		}
+		was = standing.Tiers
 		for _, i := range s.running() {
 			s.eventually("an instance follows", func() error {
 				if told := policyAt(i); told != policy {
@@ -126,7 +134,7 @@ func TestOperatorsChangeLimitsWhileEverythingRuns(t *testing.T) {
 			})
 		}
 	}
-	got := operator.must(http.StatusUnprocessableEntity, http.MethodPut, "/ops/quotas", map[string]any{"tiers": "gold=1/1", "reason": "a test"}, nil)
+	got := operator.must(http.StatusUnprocessableEntity, http.MethodPut, "/ops/quotas", map[string]any{"tiers": "gold=1/1", "was": was, "reason": "a test"}, nil)
 	if got.code() != "QUOTA_INVALID" {
 		t.Errorf("%s", got.body)
 	}
