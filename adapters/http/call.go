@@ -80,7 +80,20 @@ func saneID(text string) bool {
 	return text != "" && len(text) <= maxID
 }
 
-const correlationHeader = "X-Correlation-Id"
+// Headers of requests, in the form in which http.Header has them.
+const (
+	correlationHeader   = "X-Correlation-Id"
+	traceHeader         = "Traceparent"
+	authorizationHeader = "Authorization"
+)
+
+// first is what Header.Get gives of a header whose name has that form.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
 
 // Values of headers that many answers have. They have no room, so nobody can append to them.
 var (
@@ -95,11 +108,11 @@ var (
 const jsonMedia = "application/json"
 
 func (a *API) newCall(w http.ResponseWriter, r *http.Request) *call {
-	c := &call{api: a, inner: w, request: r, started: a.Clock(), correlation: r.Header.Get(correlationHeader)}
+	c := &call{api: a, inner: w, request: r, started: a.Clock(), correlation: first(r.Header[correlationHeader])}
 	if !saneID(c.correlation) {
 		c.correlation = a.NewID()
 	}
-	if sent := r.Header.Get("Traceparent"); sent != "" && validTrace(sent) {
+	if sent := first(r.Header[traceHeader]); sent != "" && validTrace(sent) {
 		c.trace = sent
 	}
 	c.reading.parent, c.reading.after = r.Context(), a.Limits.ReadTimeout
@@ -215,7 +228,7 @@ func (c *call) authenticate() error {
 }
 
 func bearer(header http.Header) (string, bool) {
-	sent := header.Values("Authorization")
+	sent := header[authorizationHeader]
 	if len(sent) != 1 {
 		return "", false
 	}
@@ -224,23 +237,23 @@ func bearer(header http.Header) (string, bool) {
 	return token, found && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// channel gives the partner that calls.
-func (c *call) channel(ctx context.Context) (partner.State, error) {
+// channel gives the partner that calls. What it gives is the call's own.
+func (c *call) channel(ctx context.Context) (*partner.State, error) {
 	if c.caller != nil {
-		return *c.caller, nil
+		return c.caller, nil
 	}
 	channel, known, err := c.api.Partners.Partner(ctx, c.principal.Partner)
 	if err != nil {
-		return partner.State{}, err
+		return nil, err
 	}
 	if !known {
-		return partner.State{}, eventstore.Refuse(partner.CodeUnknown, "an operator has to set the partner up first")
+		return nil, eventstore.Refuse(partner.CodeUnknown, "an operator has to set the partner up first")
 	}
 	if most := c.api.promo().Degraded.Cap; most > 0 && (channel.Policy.VisibleCap == 0 || channel.Policy.VisibleCap > most) {
 		channel.Policy.VisibleCap = most
 	}
 	c.caller = &channel
-	return channel, nil
+	return c.caller, nil
 }
 
 // meta is what events say of where they come from.

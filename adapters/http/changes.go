@@ -220,7 +220,7 @@ func (c *call) tellChanges(body *page, f follower) (changes.Page, error) {
 	if err != nil {
 		return changes.Page{}, err
 	}
-	told, err := c.api.Changes.Page(ctx, changes.Question{Partner: channel, Kinds: f.kinds, SKUs: f.skus, Limit: f.limit}, f.since)
+	told, err := c.api.Changes.Page(ctx, changes.Question{Partner: *channel, Kinds: f.kinds, SKUs: f.skus, Limit: f.limit}, f.since)
 	if err != nil {
 		return told, err
 	}
