@@ -28,6 +28,7 @@ type cli struct {
 	Audit   auditCmd    `cmd:"" help:"List what operators did, newest first."`
 
 	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems and change their settings."`
+	Feeds  feedsCmd  `cmd:"" help:"Look at the feeds of the legacy systems, and at the records of them that can't be used."`
 	Promo  promoCmd  `cmd:"" help:"Go through a promotion: switch promo mode, see how it goes, read its report."`
 
 	Projections projectionsCmd `cmd:"" help:"Look at the read models, rebuild, verify and roll them back."`
