@@ -4,6 +4,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -45,9 +46,18 @@ func New(t testing.TB) *redis.Client {
 	return Open(t, Config(t))
 }
 
+// calm is how long a client waits for its server, unless the test says otherwise: a machine that has too much to do is
+// no failure of Redis.
+const calm = time.Minute
+
 // Open opens a client; it is closed when the test ends.
 func Open(t testing.TB, config redis.Config) *redis.Client {
 	t.Helper()
+	for _, timeout := range []*time.Duration{&config.DialTimeout, &config.WriteTimeout, &config.StallTimeout} {
+		if *timeout == 0 {
+			*timeout = calm
+		}
+	}
 	client, err := redis.Open(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +78,9 @@ func Raw(t testing.TB, addrs ...string) rueidis.Client {
 }
 
 func connect(addrs []string) (rueidis.Client, error) {
-	return rueidis.NewClient(rueidis.ClientOption{InitAddress: addrs, DisableCache: true})
+	return rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: addrs, DisableCache: true, Dialer: net.Dialer{Timeout: calm}, ConnWriteTimeout: calm,
+	})
 }
 
 // scanned is how many keys one SCAN looks at.

@@ -29,7 +29,7 @@ type Server struct {
 }
 
 const (
-	startWait = 20 * time.Second
+	startWait = time.Minute
 	startPoll = 5 * time.Millisecond
 )
 
@@ -163,7 +163,9 @@ func (s *Server) signal(signal syscall.Signal) {
 // Do runs a command given as words.
 func (s *Server) Do(words ...string) rueidis.RedisResult {
 	s.tb.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true, ForceSingleClient: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr}, DisableCache: true, ForceSingleClient: true, Dialer: net.Dialer{Timeout: startWait}, ConnWriteTimeout: startWait,
+	})
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func StartCluster(t testing.TB, masters int) []*Server {
 	t.Helper()
 	servers := make([]*Server, masters)
 	for i := range servers {
-		servers[i] = StartServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		servers[i] = StartServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "30000")
 		first, last := i*clusterSlots/masters, (i+1)*clusterSlots/masters-1
 		servers[i].Must("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last))
 		if i > 0 {
