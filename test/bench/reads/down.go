@@ -55,7 +55,7 @@ func redisDown(ctx context.Context, o options, p *platform, report measure.Repor
 			report.Note("  for example: %v", each.first)
 		}
 	}
-	report.Result("redis_down_errors_pct", series{100 * float64(down.failed) / float64(down.asked)}, "%")
+	report.Result("redis_down_errors_pct", measure.Series{100 * float64(down.failed) / float64(down.asked)}, "%")
 	return ctx.Err()
 }
 

@@ -7,11 +7,14 @@
 //	                       second, ÷ those of a bare net/http handler, in a process of its own as well, which
 //	                       writes the same body with a Content-Type and does nothing else; the same client,
 //	                       the same number of connections, one request at a time on each
-//	read_cpu_ratio         the same by the CPU time that an answer costs server and client, which others on the
+//	read_ratio_mixed       the same with 20,000 questions for 10 SKUs at random, so that each answer is made: above
+//	                       there are 100 questions, and an answer is sent again while nothing of it changes
+//	read_cpu_ratio         read_ratio by the CPU time that an answer costs server and client, which others on the
 //	                       machine disturb less
 //	read_vs_redis          SKU values answered so ÷ values of 16 rueidis clients that do nothing but MGETs of
 //	                       the same 10 keys each, from the Redis that Andes reads
-//	read_vs_redis_pipelined  the same ÷ 16 callers of one rueidis client, which sends what they ask together
+//	read_vs_redis_100      the same when a request asks for 100 SKUs, the most that a GET takes
+//	read_vs_redis_pipelined  read_vs_redis, but ÷ 16 callers of one rueidis client, which sends what they ask together
 //	redis_down_errors_pct  of the base load while a Redis of its own is down for a minute, after the first second
 //
 // Servers, client, Redis and PostgreSQL share the machine's cores, so the client costs as little as it can
@@ -98,15 +101,26 @@ const turns = 2
 // warmUp is the part of a turn that does not count.
 const warmUp = 4
 
+// sides are what takes turns.
+type sides struct {
+	bare, edge, edgeMixed, edgeMost side
+	redis, redisPipelined           side
+}
+
 func rates(ctx context.Context, o options, p *platform, report measure.Report) error {
 	edge, err := p.serve(ctx)
 	if err != nil {
 		return err
 	}
 	defer edge.Stop()
-	asked, err := p.questions(ctx, edge)
-	if err != nil {
-		return err
+	var asked, askedMixed, askedMost []question
+	for _, each := range []struct {
+		questions *[]question
+		lists     [][]string
+	}{{&asked, lists(skusAsked)}, {&askedMixed, mixed()}, {&askedMost, lists(mostAsked)}} {
+		if *each.questions, err = p.questions(ctx, edge, each.lists); err != nil {
+			return err
+		}
 	}
 	bare, err := p.serveBare(ctx, asked[0].want)
 	if err != nil {
@@ -125,42 +139,56 @@ func rates(ctx context.Context, o options, p *platform, report measure.Report) e
 	report.Note("%d connections, one request at a time on each, %d different questions for %d SKUs each; body %d bytes; quota on, tiers raised",
 		o.connections, len(asked), skusAsked, len(asked[0].want))
 	report.Note("nothing is durable here: PostgreSQL and Kafka are idle, Redis is read")
-	var ratio, cpu, values, pipelined, perSecond series
+	var all []sides
 	for i := range measure.Runs {
-		var sides [4]side // bare, edge, MGET, MGET pipelined
+		var run sides
 		for range turns {
-			for n, turn := range []func() (side, error){
-				func() (side, error) { return ask(bare, plain, o) },
-				func() (side, error) { return ask(edge, asked, o) },
-				func() (side, error) { return redis.apart(ctx, o) },
-				func() (side, error) { return redis.pipelined(ctx, o) },
+			for _, each := range []struct {
+				side *side
+				turn func() (side, error)
+			}{
+				{&run.bare, func() (side, error) { return ask(bare, plain, o) }},
+				{&run.edge, func() (side, error) { return ask(edge, asked, o) }},
+				{&run.redis, func() (side, error) { return redis.apart(ctx, o) }},
+				{&run.redisPipelined, func() (side, error) { return redis.pipelined(ctx, o) }},
+				{&run.edgeMost, func() (side, error) { return ask(edge, askedMost, o) }},
+				{&run.edgeMixed, func() (side, error) { return ask(edge, askedMixed, o) }},
 			} {
-				one, err := turn()
-				if err != nil {
+				one, err := each.turn()
+				if err = errors.Join(err, ctx.Err()); err != nil {
 					return err
 				}
-				sides[n].add(one)
+				each.side.add(one)
 			}
 		}
-		report.Note("run %d: bare %s; edge %s; MGET %s; MGET pipelined %s", i+1, sides[0], sides[1], sides[2], sides[3])
-		ratio = append(ratio, sides[1].rate()/sides[0].rate())
-		cpu = append(cpu, sides[0].cpu()/sides[1].cpu())
-		values = append(values, sides[1].rate()/sides[2].rate())
-		pipelined = append(pipelined, sides[1].rate()/sides[3].rate())
-		perSecond = append(perSecond, sides[1].rate())
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		report.Note("run %d: bare %s; edge %s; mixed %s; %d SKUs %s; MGET %s; MGET pipelined %s",
+			i+1, run.bare, run.edge, run.edgeMixed, mostAsked, run.edgeMost, run.redis, run.redisPipelined)
+		all = append(all, run)
 	}
-	report.Result("read_ratio", ratio, "x")
-	report.Result("read_cpu_ratio", cpu, "x")
-	report.Result("read_vs_redis", values, "x")
-	report.Result("read_vs_redis_pipelined", pipelined, "x")
-	report.Result("read_answers", perSecond, "/s")
+	results(all, report)
 	return nil
 }
 
-type series = measure.Series
+func results(runs []sides, report measure.Report) {
+	for _, result := range []struct {
+		name, unit string
+		of         func(sides) float64
+	}{
+		{"read_ratio", "x", func(s sides) float64 { return s.edge.rate() / s.bare.rate() }},
+		{"read_ratio_mixed", "x", func(s sides) float64 { return s.edgeMixed.rate() / s.bare.rate() }},
+		{"read_cpu_ratio", "x", func(s sides) float64 { return s.bare.cpu() / s.edge.cpu() }},
+		{"read_vs_redis", "x", func(s sides) float64 { return s.edge.rate() / s.redis.rate() }},
+		{"read_vs_redis_100", "x", func(s sides) float64 { return s.edgeMost.rate() * mostAsked / (s.redis.rate() * skusAsked) }},
+		{"read_vs_redis_pipelined", "x", func(s sides) float64 { return s.edge.rate() / s.redisPipelined.rate() }},
+		{"read_answers", "/s", func(s sides) float64 { return s.edge.rate() }},
+	} {
+		var values measure.Series
+		for _, run := range runs {
+			values = append(values, result.of(run))
+		}
+		report.Result(result.name, values, result.unit)
+	}
+}
 
 // side is what one side did in its turns.
 type side struct {

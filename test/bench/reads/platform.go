@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -21,9 +22,11 @@ import (
 
 // What is asked for.
 const (
-	skus      = 1000
-	skusAsked = 10 // by one question
-	channel   = "reader"
+	skus       = 1000
+	skusAsked  = 10  // by one question
+	mostAsked  = 100 // by one GET
+	mixedLists = 20_000
+	channel    = "reader"
 )
 
 // platform is Andes, built and migrated, with SKUs and a partner.
@@ -81,25 +84,46 @@ func (p *platform) serve(ctx context.Context, more ...string) (*andes.Server, er
 	return server, untilReady(ctx, server)
 }
 
-// questions asks each question until it is answered from the read model alone, and gives them with their answers.
-func (p *platform) questions(ctx context.Context, of *andes.Server) ([]question, error) {
+// lists puts all SKUs into lists of so many, in order.
+func lists(each int) [][]string {
+	var all [][]string
+	for from := 0; from < skus; from += each {
+		list := make([]string, each)
+		for i := range list {
+			list[i] = skuName(from + i)
+		}
+		all = append(all, list)
+	}
+	return all
+}
+
+// mixed are lists of SKUs at random, so many that none is asked again before it is forgotten.
+func mixed() [][]string {
+	random := rand.New(rand.NewPCG(1, 2))
+	all := make([][]string, mixedLists)
+	for i := range all {
+		for _, n := range random.Perm(skus)[:skusAsked] {
+			all[i] = append(all[i], skuName(n))
+		}
+	}
+	return all
+}
+
+// questions asks all questions, and gives them with their answers.
+func (p *platform) questions(ctx context.Context, of *andes.Server, lists [][]string) ([]question, error) {
 	token, err := of.Token(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
-	var all []question
-	for from := 0; from < skus; from += skusAsked {
-		var names []string
-		for i := range skusAsked {
-			names = append(names, skuName(from+i))
-		}
-		target := "/v1/stock?sku=" + strings.Join(names, ",")
+	all := make([]question, len(lists))
+	for i, list := range lists {
+		target := "/v1/stock?sku=" + strings.Join(list, ",")
 		body, err := p.read(ctx, of, target, token)
 		if err != nil {
 			return nil, err
 		}
 		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", target, of.Address, token)
-		all = append(all, question{request: []byte(request), want: body})
+		all[i] = question{request: []byte(request), want: body}
 	}
 	return all, pause(ctx, settleTime)
 }
