@@ -19,7 +19,7 @@ import (
 
 const (
 	// Patience is how long a test waits for what must happen.
-	Patience = 40 * time.Second
+	Patience = 90 * time.Second
 	// Poll is how often Eventually looks.
 	Poll = 10 * time.Millisecond
 )
@@ -111,7 +111,8 @@ func (e *Env) config() *sarama.Config {
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Partitioner = sarama.NewMurmur2Partitioner
-	config.Producer.Retry.Max = 20 // a topic that was just created takes a moment to have a leader
+	config.Producer.Retry.Max = 300 // a topic that was just created takes a moment to have a leader
+	config.Admin.Timeout = Patience
 	config.Consumer.Return.Errors = true
 	config.Consumer.MaxWaitTime = 20 * time.Millisecond // closing waits for the fetch that is under way
 	return config

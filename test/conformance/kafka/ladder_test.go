@@ -84,7 +84,7 @@ func climbs(t *testing.T, env *kafkatest.Env) {
 	dead := waitLetters(t, env, 1)[0]
 	first, second, third := <-times, <-times, <-times
 	for name, wait := range map[string]struct{ is, want time.Duration }{"first": {second.Sub(first), short}, "second": {third.Sub(second), longer}} {
-		if wait.is < wait.want-5*time.Millisecond || wait.is > wait.want+2*time.Second {
+		if wait.is < wait.want-5*time.Millisecond || wait.is > wait.want+kafkatest.Patience {
 			t.Errorf("the %s wait was %s, want %s", name, wait.is, wait.want)
 		}
 	}
@@ -175,7 +175,7 @@ func progressIsGivenBack(t *testing.T, env *kafkatest.Env) {
 }
 
 func lastTierIsRepeated(t *testing.T, env *kafkatest.Env) {
-	const patience = 2 * time.Second
+	const patience = 5 * time.Second // for some rounds also where each takes long
 	ensureLadder(t, env, 1, short, longer)
 	produceEvents(t, env, placedEvent("o1", 1))
 	attempts := 0
@@ -187,7 +187,7 @@ func lastTierIsRepeated(t *testing.T, env *kafkatest.Env) {
 	if outlasted := timeIn(t, is["andes_due"]).Sub(timeIn(t, is["andes_first_failure"])); outlasted < patience {
 		t.Errorf("it was given up after %s", outlasted)
 	}
-	if hops := len(env.ReadAll(t, retry(env, longer))); hops < 3 || is["andes_attempt"] != strconv.Itoa(attempts) || attempts != hops+2 {
+	if hops := len(env.ReadAll(t, retry(env, longer))); hops < 2 || is["andes_attempt"] != strconv.Itoa(attempts) || attempts != hops+2 {
 		t.Errorf("%d times in the last tier, attempt %s of %d", hops, is["andes_attempt"], attempts)
 	}
 }
@@ -254,7 +254,7 @@ func stopWhileWaiting(t *testing.T, env *kafkatest.Env) {
 	waitCommitted(t, env, 2)
 	began := time.Now()
 	stop()
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > kafkatest.Patience {
 		t.Errorf("the stop took %s", took)
 	}
 	if n := len(env.ReadAll(t, retry(env, never))); n != 2 {
@@ -286,7 +286,7 @@ func notReady(t *testing.T, env *kafkatest.Env) {
 	<-asked
 	began := time.Now()
 	stop() // is not held up by it
-	if took := time.Since(began); took > 10*time.Second || got.count() != 0 || committed(t, env) > 0 {
+	if took := time.Since(began); took > kafkatest.Patience || got.count() != 0 || committed(t, env) > 0 {
 		t.Errorf("stopped after %s with %d handled and offset %d committed", took, got.count(), committed(t, env))
 	}
 	consume(t, env, handle, tiers(short), ready)

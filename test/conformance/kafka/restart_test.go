@@ -145,7 +145,7 @@ func workersStopWithoutKafka(t *testing.T, env *kafkatest.Env) {
 	for _, stop := range stops {
 		stop()
 	}
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > kafkatest.Patience {
 		t.Errorf("stopping took %s", took)
 	}
 	if log.saved() == log.head() {

@@ -17,6 +17,9 @@ import (
 	"andes/test/redistest"
 )
 
+// busy is how long what is well may take on a machine that has too much to do.
+const busy = time.Minute
+
 func memory(t *testing.T) *eventstore.Memory {
 	t.Helper()
 	return eventstore.NewMemory(pgtest.Registry(t), time.Now, uuid.NewString)
@@ -86,7 +89,7 @@ func TestRedisThatIsFedByTheProjector(t *testing.T) {
 	Exercise(t, func(t *testing.T) Subject {
 		client, store := redistest.New(t), memory(t)
 		written := model(t, client)
-		reader := fallback(t, queries.FallbackConfig{Copy: redis.NewReader(client), States: noStates{t, store}, PutBack: written.Project})
+		reader := fallback(t, queries.FallbackConfig{Copy: redis.NewReader(client), States: noStates{t, store}, PutBack: written.Project, CopyTimeout: busy})
 		return Subject{Reader: reader, Store: store, Project: project(store, written)}
 	})
 }
@@ -97,7 +100,7 @@ func TestRedisThatIsFedByReadsAndByTheProjector(t *testing.T) {
 		client := redistest.New(t)
 		store := pgtest.Store(t, pgtest.Config(t), pgtest.Registry(t))
 		written := model(t, client)
-		reader := fallback(t, queries.FallbackConfig{Copy: redis.NewReader(client), States: store, PutBack: written.Project})
+		reader := fallback(t, queries.FallbackConfig{Copy: redis.NewReader(client), States: store, PutBack: written.Project, CopyTimeout: busy, StatesTimeout: busy})
 		twice := project(store, written)
 		return Subject{Reader: reader, Store: store, Project: func(t *testing.T, streams ...eventstore.Stream) {
 			twice(t, streams...)

@@ -16,10 +16,11 @@ import (
 	"andes/test/redistest"
 )
 
-// loaded waits until the run under way has read some records.
+// loaded waits until the run under way has read some records. The rates of the runs are such that what is left then takes
+// some seconds: the test comes in between also where it has to wait for its turn.
 func (w *world) loaded(records int64) {
 	w.t.Helper()
-	reached := redistest.Eventually(30*time.Second, func() bool {
+	reached := redistest.Eventually(busy, func() bool {
 		run := w.last()
 		return !run.Ended() && run.Records >= records
 	})
@@ -55,7 +56,7 @@ func TestAStoppedRunGoesOnWhereItWas(t *testing.T) {
 	w.fill(1000)
 	w.publish(w.set.Categories()...)
 	ctx, stop := context.WithCancel(t.Context())
-	done := w.begun(ctx, rebuild.Request{Rate: 1500})
+	done := w.begun(ctx, rebuild.Request{Rate: 400})
 	w.loaded(1000)
 	stop()
 	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "run it again") {
@@ -90,7 +91,7 @@ func TestAnUnfinishedRunIsGivenUpForANewOne(t *testing.T) {
 	w.fill(500)
 	w.publish(w.set.Categories()...)
 	ctx, stop := context.WithCancel(t.Context())
-	done := w.begun(ctx, rebuild.Request{Rate: 1000})
+	done := w.begun(ctx, rebuild.Request{Rate: 200})
 	w.loaded(500)
 	stop()
 	<-done
@@ -110,7 +111,7 @@ func TestARunWhoseRedisWasEmptiedReadsEverythingAgain(t *testing.T) {
 	w.fill(500)
 	w.publish(w.set.Categories()...)
 	ctx, stop := context.WithCancel(t.Context())
-	done := w.begun(ctx, rebuild.Request{Rate: 1000})
+	done := w.begun(ctx, rebuild.Request{Rate: 200})
 	w.loaded(500)
 	stop()
 	<-done
@@ -129,7 +130,7 @@ func TestARedisThatIsEmptiedInMidRebuildIsNotBlamedOnTheTopics(t *testing.T) {
 	r := w.rebuilder(func(c *rebuild.Config) { c.MaxMended = 10 })
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.Rebuild(t.Context(), rebuild.Request{Rate: 500})
+		_, err := r.Rebuild(t.Context(), rebuild.Request{Rate: 250})
 		done <- err
 	}()
 	w.loaded(500)
@@ -151,7 +152,7 @@ func TestAFullRedisEndsTheRunAndTheOldGenerationServesOn(t *testing.T) {
 	w.fill(1000)
 	w.publish(w.set.Categories()...)
 	w.rebuild(rebuild.Request{})
-	done := w.begun(t.Context(), rebuild.Request{Rate: 2000})
+	done := w.begun(t.Context(), rebuild.Request{Rate: 400})
 	w.loaded(1500)
 	info, err := w.server.Must("INFO", "memory").ToString()
 	if err != nil {
@@ -186,7 +187,7 @@ func TestARedisThatGoesAwayForAWhileIsBorneWith(t *testing.T) {
 	w := open(t, choice{partitions: 1, ownRedis: true})
 	w.fill(1000)
 	w.publish(w.set.Categories()...)
-	done := w.begun(t.Context(), rebuild.Request{Rate: 2000})
+	done := w.begun(t.Context(), rebuild.Request{Rate: 600})
 	w.loaded(500)
 	w.server.Hang()
 	away := time.NewTimer(1500 * time.Millisecond)
@@ -203,13 +204,15 @@ func TestALostRedisPausesTheRun(t *testing.T) {
 	w := open(t, choice{partitions: 1, ownRedis: true})
 	w.fill(1000)
 	w.publish(w.set.Categories()...)
-	done := w.begun(t.Context(), rebuild.Request{Rate: 2000})
+	w.copyPatience = short
+	done := w.begun(t.Context(), rebuild.Request{Rate: 500})
 	w.loaded(500)
 	w.server.Kill()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing could be written to Redis") {
 		t.Errorf("the run ends with %v", err)
 	}
 	w.server.Start() // empty
+	w.copyPatience = busy
 	w.rebuild(rebuild.Request{})
 	w.expectSame()
 }
@@ -220,7 +223,7 @@ func TestALostKafkaPausesTheRun(t *testing.T) {
 	w.fill(3000)
 	w.publish(w.set.Categories()...)
 	w.rebuild(rebuild.Request{Source: rebuild.FromStates})
-	done := w.begun(t.Context(), rebuild.Request{Rate: 3000})
+	done := w.begun(t.Context(), rebuild.Request{Rate: 1500})
 	w.loaded(2000)
 	w.kafka.Stop(t)
 	if err := <-done; !errors.Is(err, rebuild.ErrSourceLost) || !strings.Contains(err.Error(), "run it again") {
@@ -269,7 +272,7 @@ func TestATopicThatWasMadeAnewIsNoticed(t *testing.T) {
 	w.fill(2000)
 	w.publish(w.set.Categories()...)
 	ctx, stop := context.WithCancel(t.Context())
-	done := w.begun(ctx, rebuild.Request{Models: []string{"stock"}, Rate: 1000})
+	done := w.begun(ctx, rebuild.Request{Models: []string{"stock"}, Rate: 300})
 	w.loaded(500)
 	stop()
 	<-done

@@ -20,7 +20,7 @@ import (
 )
 
 // livePatience is for changes on their way on a machine that does other work too.
-const livePatience = 20 * time.Second
+const livePatience = time.Minute
 
 // settleFeed waits until Redis has what PostgreSQL has.
 func (w *world) settleFeed() {
@@ -93,7 +93,7 @@ func (w *world) watch(readers int, skus []string) (stop func()) {
 	for range readers {
 		reader, err := queries.NewFallback(queries.FallbackConfig{
 			Copy: redis.NewReader(w.client), States: w.store, PutBack: w.model.Project, Now: time.Now,
-			CopyTimeout: 5 * time.Second, StatesTimeout: 10 * time.Second, SlotWait: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+			CopyTimeout: busy, StatesTimeout: busy, SlotWait: busy, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			w.t.Fatal(err)

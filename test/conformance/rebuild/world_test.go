@@ -44,9 +44,18 @@ type world struct {
 	set      *projections.Set
 	reader   *kafka.StateReader
 
+	copyPatience time.Duration // of the rebuilds
+	readPatience time.Duration // of the readers
+
 	mu     sync.Mutex
 	broken []rebuild.Broken
 }
+
+// Patience with what is well, on a machine that has too much to do, and with what a test takes away.
+const (
+	busy  = time.Minute
+	short = 3 * time.Second
+)
 
 // choice says what a test needs for itself.
 type choice struct {
@@ -56,11 +65,12 @@ type choice struct {
 
 func open(t *testing.T, c choice) *world {
 	t.Helper()
-	w := &world{t: t, registry: pgtest.Registry(t), postgres: pgtest.Config(t)}
+	w := &world{t: t, registry: pgtest.Registry(t), postgres: pgtest.Config(t), copyPatience: busy, readPatience: busy}
 	w.store = pgtest.Store(t, w.postgres, w.registry)
 	if c.ownRedis {
 		w.server = redistest.StartServer(t)
-		w.redis = redis.Config{Addrs: []string{w.server.Addr}, Prefix: "andes:"}
+		w.redis = redis.DefaultConfig
+		w.redis.Addrs = []string{w.server.Addr}
 	} else {
 		w.redis = redistest.Config(t)
 	}
@@ -73,7 +83,7 @@ func open(t *testing.T, c choice) *world {
 		t.Fatal(err)
 	}
 	if c.ownKafka {
-		w.kafka = kafkatest.Embedded(t)
+		w.kafka, w.readPatience = kafkatest.Embedded(t), short
 	} else {
 		w.kafka = kafkatest.New(t)
 	}
@@ -97,7 +107,7 @@ func (w *world) topics() []kafka.Topic {
 func (w *world) openReader() *kafka.StateReader {
 	w.t.Helper()
 	reader, err := kafka.NewStateReader(w.t.Context(), kafka.StateReaderConfig{
-		Cluster: w.kafka.Cluster, Names: w.kafka.Topics, Group: "projector", Patience: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Cluster: w.kafka.Cluster, Names: w.kafka.Topics, Group: "projector", Patience: w.readPatience, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -115,7 +125,7 @@ func (w *world) rebuilder(adjust func(*rebuild.Config)) *rebuild.Rebuilder {
 			rebuild.FromStates: postgres.StateSource{DB: w.store.DB},
 			rebuild.FromEvents: postgres.StateSource{DB: w.store.DB, Events: true},
 		},
-		Patience: 2 * time.Second, CopyPatience: 3 * time.Second, SaveEvery: 50 * time.Millisecond, ReportEvery: 20 * time.Millisecond,
+		Patience: 2 * time.Second, CopyPatience: w.copyPatience, SaveEvery: 50 * time.Millisecond, ReportEvery: 20 * time.Millisecond,
 		Found: func(b rebuild.Broken) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
