@@ -31,7 +31,8 @@ type Phase string
 //
 // AWAITING_PAYMENT, SETTLING and REFUNDING ask the gateway again and again (payment-inquiry): a
 // fulfilment is never closed while it is unknown whether money was taken. An order that is cancelled
-// before its payment is requested is CLOSED at once, without a charge. An approval that comes after a
+// before its payment is requested is CLOSED at once, without a charge; one that is cancelled before the
+// charge has reached the gateway when an inquiry finds none there. An approval that comes after a
 // rejection opens a CLOSED fulfilment again for the refund.
 const (
 	AwaitingPayment Phase = "AWAITING_PAYMENT"

@@ -78,11 +78,23 @@ func (j job) inquireCharge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !found {
-		return j.charge(ctx, command)
+	if found {
+		return j.chargeAnswered(ctx, got, command.Amount)
 	}
-	return j.chargeAnswered(ctx, got, command.Amount)
+	cancelled, err := j.cancelled(ctx)
+	if err != nil {
+		return err
+	}
+	if cancelled {
+		// Nobody asks for this charge any more. Should a request be on its way yet, its approval counts after a
+		// rejection, too, and is given back.
+		return j.report(ctx, payment.Report{Kind: payment.ChargeRejected, Reason: neverCharged})
+	}
+	return j.charge(ctx, command)
 }
+
+// neverCharged is why the payment of an order is rejected that was cancelled before the gateway heard of it.
+const neverCharged = "the order was cancelled before it was charged"
 
 func (j job) chargeAnswered(ctx context.Context, got answer, asked money.Money) error {
 	if got.OrderID != "" && got.OrderID != j.orderID || got.ChargeID == "" {

@@ -169,11 +169,33 @@ func TestACancelledOrderIsNotChargedLate(t *testing.T) {
 		record := b.requested("o1", "tok_visa")
 		b.Execute(order.Cancel{OrderID: "o1", Reason: order.PaymentExpired})
 		b.handle(record)
-		if err := b.inquire("o1"); err != nil {
-			t.Fatal(err)
+		if state := b.Payment("o1"); state.Status != payment.Requested { // an earlier request may have reached the gateway
+			t.Errorf("the payment is %+v", state)
+		}
+		for range 2 {
+			if err := b.inquire("o1"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if got := b.charges(); len(got) != 0 {
 			t.Errorf("charged %+v", got)
+		}
+		if state := b.Payment("o1"); state.Status != payment.Rejected || state.Anomalies != 0 { // else its fulfilment never ends
+			t.Errorf("the payment is %+v", state)
+		}
+	})
+}
+
+func TestACancelledOrderThatWasChargedIsAskedFor(t *testing.T) {
+	with(t, gateway.Knobs{}, func(t *testing.T, b *bench) {
+		b.handle(b.requested("o1", "tok_silent"))
+		b.Execute(order.Cancel{OrderID: "o1", Reason: order.PaymentExpired})
+		time.Sleep(time.Second)
+		if err := b.inquire("o1"); err != nil {
+			t.Fatal(err)
+		}
+		if state := b.Payment("o1"); state.Status != payment.Approved { // to be given back
+			t.Errorf("the payment is %+v", state)
 		}
 	})
 }

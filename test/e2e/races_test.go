@@ -44,7 +44,7 @@ func TestAnApprovalAtTheMomentOfExpiryIsEitherOrBoth(t *testing.T) {
 }
 
 // chargedOrClosed waits until the gateway knows of the order's charge or, on a slow machine, the order has
-// ended before anybody asked for one.
+// ended before anybody asked for one, maybe not before an inquiry.
 func (s *scene) chargedOrClosed(orderID string) (charged bool) {
 	s.t.Helper()
 	err := s.waitFor(func() error {
