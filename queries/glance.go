@@ -35,6 +35,8 @@ type Holder interface {
 // changes.
 type Held interface {
 	Holds(now time.Time) bool
+	Use(now time.Time) // says that the answer is given still: what is not used goes first when there is no room
+	Size() int         // bytes, about
 }
 
 // HoldStock names what Stock answers the question by, if that is at hand: ask for it before the answer is made.

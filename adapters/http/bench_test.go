@@ -53,6 +53,8 @@ func (remembering) HoldPrices(time.Time, string, string, []string) queries.Held 
 type unending struct{}
 
 func (unending) Holds(time.Time) bool { return true }
+func (unending) Use(time.Time)        {}
+func (unending) Size() int            { return 1 }
 
 func (constant) Watermark(context.Context, string) (time.Time, error) { return testStart, nil }
 

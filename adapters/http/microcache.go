@@ -269,7 +269,7 @@ func (c *call) caught(e entity, fresh time.Time) {
 		return
 	}
 	c.api.micro.requests[microMiss].Inc()
-	kept := &keptAnswer{entity: e, key: c.flight.key, made: c.api.micro.clock(), holds: c.flight.holds}
+	kept := &keptAnswer{entity: e, key: c.flight.key, made: c.api.micro.clock().Round(0), holds: c.flight.holds} // by the wall clock, which may be set back
 	kept.body = slices.Clone(e.body)
 	if stale := fresh.Add(c.flight.threshold); !fresh.IsZero() && (kept.holds.IsZero() || stale.Before(kept.holds)) {
 		kept.holds = stale

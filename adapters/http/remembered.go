@@ -25,7 +25,8 @@ import (
 const (
 	maxRemembered      = 16 << 20 // bytes
 	rememberedOverhead = 512      // bytes of an answer that are not its texts, about
-	sampledAnswers     = 8        // are looked at to find one that was not given for long
+	discountOverhead   = 160      // bytes of a discount, about
+	sampledAnswers     = 8        // are looked at whenever one is added
 	askedLately        = 1 << 12  // questions, about
 )
 
@@ -58,10 +59,11 @@ type termsOf struct {
 type recollection struct {
 	question questionOf
 	entity
-	held  queries.Held
-	made  time.Time
-	until time.Time    // then time alone changes it; zero: never
-	used  atomic.Int64 // seconds, about
+	held      queries.Held
+	discounts int          // of the partner, which the question refers to
+	made      time.Time    // by the wall clock alone
+	until     time.Time    // then time alone changes it; zero: never
+	used      atomic.Int64 // seconds, about
 }
 
 func newRemembered(registerer prometheus.Registerer) (*remembered, error) {
@@ -110,7 +112,8 @@ func (c *call) giveRemembered(kind string) bool {
 		return true
 	}
 	if r.often(asked.query) {
-		c.making = &recollection{question: asked, made: c.started}
+		// Values become stale and discounts end by the wall clock, which may be set back.
+		c.making = &recollection{question: asked, made: c.started.Round(0), discounts: len(channel.Policy.Discounts)}
 	}
 	return false
 }
@@ -153,8 +156,9 @@ func (k *recollection) good(now time.Time) bool {
 	return !now.Before(k.made) && (k.until.IsZero() || now.Before(k.until)) && k.held.Holds(now)
 }
 
+// size is the memory that the answer takes, about, and that would be free without it.
 func (k *recollection) size() int {
-	return len(k.question.query) + len(k.body) + len(k.tag) + rememberedOverhead
+	return len(k.question.query) + len(k.body) + len(k.tag) + k.held.Size() + k.discounts*discountOverhead + rememberedOverhead
 }
 
 func (r *remembered) find(asked questionOf, now time.Time) *recollection {
@@ -166,6 +170,7 @@ func (r *remembered) find(asked questionOf, now time.Time) *recollection {
 	}
 	if seconds := now.Unix(); known.used.Load() != seconds {
 		known.used.Store(seconds)
+		known.held.Use(now)
 	}
 	return known
 }
@@ -187,8 +192,9 @@ func (r *remembered) keep(made *recollection) {
 	r.drop(r.answers[made.question])
 	r.answers[made.question] = made
 	r.bytes += made.size()
+	r.prune(made.made)
 	for r.bytes > maxRemembered {
-		r.drop(r.victim(made.made))
+		r.drop(r.victim())
 	}
 }
 
@@ -199,13 +205,24 @@ func (r *remembered) drop(known *recollection) {
 	}
 }
 
-// victim is one of some that no longer holds, or was not given for longest.
-func (r *remembered) victim(now time.Time) (found *recollection) {
+// prune looks at some answers and drops those that are good no more. Each answer that is added makes room for itself so:
+// what is not good does not pile up until the room is full.
+func (r *remembered) prune(now time.Time) {
 	seen := 0
 	for _, candidate := range r.answers { // in random order
 		if !candidate.good(now) {
-			return candidate
+			r.drop(candidate)
 		}
+		if seen++; seen == sampledAnswers {
+			return
+		}
+	}
+}
+
+// victim is the one of some that was not given for longest.
+func (r *remembered) victim() (found *recollection) {
+	seen := 0
+	for _, candidate := range r.answers { // in random order
 		if found == nil || candidate.used.Load() < found.used.Load() {
 			found = candidate
 		}

@@ -24,6 +24,8 @@ type vouching struct {
 type evidence struct{ gone atomic.Bool }
 
 func (e *evidence) Holds(time.Time) bool { return !e.gone.Load() }
+func (e *evidence) Use(time.Time)        {}
+func (e *evidence) Size() int            { return 1 }
 
 func (v *vouching) HoldStock(time.Time, string, []string) queries.Held {
 	v.mu.Lock()
@@ -200,5 +202,29 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	if total != e.remembered.bytes || total > maxRemembered || total < maxRemembered/2 {
 		t.Errorf("%d bytes are remembered, %d are counted", total, e.remembered.bytes)
+	}
+}
+
+// Answers that nobody asks for any more do not stay until there is no room.
+func TestWhatHoldsNoMoreIsForgotten(t *testing.T) {
+	e, v := newVouching(t)
+	ask := func(kind string, n int) {
+		for i := range n {
+			e.often(fmt.Sprintf("/v1/stock?sku=A,%s-%d", kind, i))
+		}
+	}
+	ask("old", 50)
+	v.drop()
+	ask("new", 150)
+	e.remembered.mu.RLock()
+	defer e.remembered.mu.RUnlock()
+	left := 0
+	for question := range e.remembered.answers {
+		if strings.Contains(question.query, "old") {
+			left++
+		}
+	}
+	if left > 10 {
+		t.Errorf("%d of 50 are left", left)
 	}
 }

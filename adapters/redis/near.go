@@ -75,15 +75,13 @@ type vouched struct {
 	gone  atomic.Bool  // it was dropped
 }
 
-// holds tells whether the value is at hand, and marks it as used.
-func (v *vouched) holds(now time.Time) bool {
-	if now.UnixNano() >= v.until || v.gone.Load() {
-		return false
-	}
+// holds tells whether the value is at hand.
+func (v *vouched) holds(now time.Time) bool { return now.UnixNano() < v.until && !v.gone.Load() }
+
+func (v *vouched) use(now time.Time) {
 	if seconds := now.Unix(); v.used.Load() != seconds {
 		v.used.Store(seconds)
 	}
-	return true
 }
 
 // inquiry are reads of a key that are under way. A read that was begun before the last invalidation may bring what
@@ -100,6 +98,7 @@ func (s *shelf[V]) fresh(found *atHand[V], now time.Time) *atHand[V] {
 	if found == nil || !found.holds(now) {
 		return nil
 	}
+	found.use(now)
 	return found
 }
 

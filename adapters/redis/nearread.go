@@ -196,6 +196,16 @@ func (h held) Holds(now time.Time) bool {
 	return true
 }
 
+// Use implements queries.Held.
+func (h held) Use(now time.Time) {
+	for _, each := range h {
+		each.use(now)
+	}
+}
+
+// Size implements queries.Held. Values that are at hand no more are kept by it.
+func (h held) Size() int { return len(h) * (8 + nearOverhead) }
+
 // HoldStock implements queries.Holder.
 func (r *Reader) HoldStock(now time.Time, feed string, skus []string) queries.Held {
 	return hold(r.client.atHand(), func(n *near) *shelf[queries.StockView] { return &n.stocks }, projections.Stocks.Name, now, feed, skus,
