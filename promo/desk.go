@@ -202,10 +202,6 @@ func (d *Desk) On(ctx context.Context, plan Plan) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	position, err := d.config.Store.Head(ctx)
-	if err != nil {
-		return Status{}, err
-	}
 	err = d.swap(ctx, Swap{Action: "promo.on", Actor: plan.Actor, Reason: plan.Reason}, func(old State) (State, error) {
 		switch phase := old.At(d.config.Now()); phase {
 		case Waiting, On:
@@ -220,7 +216,6 @@ func (d *Desk) On(ctx context.Context, plan Plan) (Status, error) {
 		if soon := now.Add(d.config.Lead).UTC(); state.From.Before(soon) {
 			state.From = soon // all begin at once, so a little later
 		}
-		state.Position = position
 		return state, nil
 	})
 	if err != nil {

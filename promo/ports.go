@@ -15,19 +15,24 @@ type Swap struct {
 	At       time.Time
 }
 
+// Quiet stands for no promo: what is counted while none is on, with which the next one is compared.
+const Quiet = ""
+
 // Store keeps the state for all processes, what they counted, and the reports.
 type Store interface {
 	// Promo gives the kept state; empty: there was none yet.
 	Promo(ctx context.Context) (text string, err error)
 	// SwapPromo changes it and writes that into the audit log; false: it is no longer Old.
 	SwapPromo(ctx context.Context, swap Swap) (bool, error)
-	// Head is the position of the last event.
-	Head(ctx context.Context) (int64, error)
 
 	// AddSample keeps what a process did in a slot; one that is there already is replaced.
 	AddSample(ctx context.Context, promo string, slot time.Time, process string, sample Sample) error
 	// Samples hands over the promo's samples from a slot on, by slot.
 	Samples(ctx context.Context, promo string, from time.Time, each func(slot time.Time, process string, sample Sample)) error
+	// ForgetSamples lets the samples of no promo before a slot go.
+	ForgetSamples(ctx context.Context, before time.Time) error
+	// OrderEvents counts the events of orders in a stretch of time, by type; nil: there are too many to count.
+	OrderEvents(ctx context.Context, from, until time.Time) (map[string]int64, error)
 	// KeepReport keeps a final report, if there is none of the promo, and lets the samples go.
 	KeepReport(ctx context.Context, report Report) error
 	// Report gives a kept report; empty: the last one.

@@ -32,6 +32,8 @@ type shared struct {
 	reports []Report
 	fault   error
 	race    func()
+
+	quietFault error // of keeping samples of no promo
 }
 
 func newShared() *shared {
@@ -63,13 +65,22 @@ func (s *shared) SwapPromo(_ context.Context, swap Swap) (bool, error) {
 	return true, nil
 }
 
-func (s *shared) Head(context.Context) (int64, error) { return 41, nil }
+func (s *shared) ForgetSamples(_ context.Context, before time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.samples[Quiet], func(slot time.Time, _ map[string]Sample) bool { return slot.Before(before) })
+	return s.fault
+}
+
+func (s *shared) OrderEvents(_ context.Context, from, until time.Time) (map[string]int64, error) {
+	return map[string]int64{"order.placed": int64(until.Sub(from) / time.Second)}, nil
+}
 
 func (s *shared) AddSample(_ context.Context, promo string, slot time.Time, process string, sample Sample) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault != nil {
-		return s.fault
+	if s.fault != nil || promo == Quiet && s.quietFault != nil {
+		return errors.Join(s.fault, s.quietFault)
 	}
 	if s.samples[promo] == nil {
 		s.samples[promo] = map[time.Time]map[string]Sample{}
@@ -191,7 +202,7 @@ func TestAllProcessesBeginAndEndAtOnceAndByThemselves(t *testing.T) {
 		first, second := run(t, store), run(t, store)
 		synctest.Wait()
 		status, err := first.On(t.Context(), plan("A", "B", "A"))
-		if err != nil || status.Phase != Waiting || !slices.Equal(status.Promo.SKUs, []string{"A", "B"}) || status.Promo.Position != 41 || status.Left != Span(6*time.Second) {
+		if err != nil || status.Phase != Waiting || !slices.Equal(status.Promo.SKUs, []string{"A", "B"}) || status.Left != Span(6*time.Second) {
 			t.Fatalf("%+v, %v", status, err)
 		}
 		if first.on() || second.on() {
@@ -587,7 +598,7 @@ func TestAPromoIsReported(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if len(store.kept()) != 1 || len(store.samples) != 0 {
+		if len(store.kept()) != 1 || len(store.samples[status.Promo.ID]) != 0 {
 			t.Fatalf("%d reports, samples %v", len(store.kept()), store.samples)
 		}
 		report, err := keeper.Report(t.Context(), status.Promo.ID)
@@ -606,6 +617,125 @@ func TestAPromoIsReported(t *testing.T) {
 			t.Errorf("%d warnings\n%s", got, log.String())
 		}
 	})
+}
+
+// compared gives the report of a promo of two minutes after so long a quiet time, in which act happens.
+func compared(t *testing.T, quiet time.Duration, act func(t *testing.T, p *process, store *shared)) (report Report) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := newShared()
+		p := run(t, store, func(c *Config) { c.Keeper = true })
+		ctx, stop := context.WithCancel(t.Context())
+		began := time.Now()
+		busier := func(ctx context.Context, promo State) (Sample, error) { // three times as busy while it is on
+			s, err := counting(100, 2, began)(ctx, promo)
+			if from := p.Kept().From; !from.IsZero() && time.Now().After(from) {
+				s, err = counting(300, 6, began.Add(from.Sub(began)*2/3))(ctx, promo)
+			}
+			return s, err
+		}
+		sampler := NewSampler(SamplerConfig{Desk: p.Desk, Store: store, Process: "one", Count: busier, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		var running sync.WaitGroup
+		running.Go(func() { _ = sampler.Run(ctx) })
+		act(t, p, store)
+		time.Sleep(quiet)
+		if _, err := p.On(t.Context(), plan("A")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		var err error
+		if report, err = p.Report(t.Context(), ""); err != nil || !report.Final {
+			t.Errorf("%+v, %v", report, err)
+		}
+		stop()
+		running.Wait()
+		p.end()
+	})
+	return report
+}
+
+func TestAReportComparesWithTheTimeBefore(t *testing.T) {
+	report := compared(t, 10*time.Minute, func(*testing.T, *process, *shared) {})
+	before := report.Before
+	if before == nil {
+		t.Fatalf("%+v", report)
+	}
+	if length := before.Until.Sub(before.From); !before.Until.Equal(report.From) || length < 2*time.Minute || length > 2*time.Minute+SlotLength {
+		t.Errorf("%s to %s", before.From, before.Until)
+	}
+	near := func(got, want float64) bool { return got > 0.95*want && got < 1.05*want }
+	if !near(before.ReadsRate, 100) || !near(report.ReadsRate, 300) || !near(before.Legacy["wms"].PerSecond, 2) || !near(report.Legacy["wms"].PerSecond, 6) ||
+		!near(before.Peaks.ReadsRate, 100) || before.Processes != 1 || before.CacheHits != 75 || before.Events["order.placed"] < 120 || len(before.Timeline) != 0 {
+		t.Errorf("before: %+v\npromo: %+v", before, report.Window)
+	}
+}
+
+func TestWhatWasNotCountedBeforeAPromoIsUnknown(t *testing.T) {
+	for name, act := range map[string]func(*testing.T, *process, *shared){
+		"nothing ran yet": func(*testing.T, *process, *shared) {},
+		"another promo was on": func(t *testing.T, p *process, _ *shared) {
+			time.Sleep(10 * time.Minute)
+			if _, err := p.On(t.Context(), plan("B")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2*time.Minute + 10*time.Second)
+		},
+		"nobody ran for a while": func(_ *testing.T, _ *process, store *shared) {
+			time.Sleep(10 * time.Minute)
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			clear(store.samples)
+		},
+	} {
+		if report := compared(t, 5*time.Second, act); report.Before != nil || report.Reads == 0 {
+			t.Errorf("%s: %+v", name, report.Before)
+		}
+	}
+}
+
+func TestSamplesOfNoPromoAreLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newShared()
+		p := run(t, store)
+		ctx, stop := context.WithCancel(t.Context())
+		sampler := NewSampler(SamplerConfig{Desk: p.Desk, Store: store, Process: "one", Count: counting(1, 1, time.Now()), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		var running sync.WaitGroup
+		running.Go(func() { _ = sampler.Run(ctx) })
+		needed, old := time.Now().Add(-2*MaxLength).Truncate(SlotLength), time.Now().Add(-quietFor-SlotLength).Truncate(SlotLength)
+		for _, slot := range []time.Time{needed, old} {
+			if err := store.AddSample(t.Context(), Quiet, slot, "gone", Sample{}); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		store.mu.Lock()
+		_, kept := store.samples[Quiet][needed]
+		_, tooLong := store.samples[Quiet][old]
+		store.mu.Unlock()
+		if !kept || tooLong {
+			t.Errorf("what may be needed is kept: %t; what nobody needs: %t", kept, tooLong)
+		}
+		stop()
+		running.Wait()
+		p.end()
+	})
+}
+
+// What was done before a promo and could not be kept is no part of it.
+func TestAnOutageAtItsBeginningAddsNothingToAPromo(t *testing.T) {
+	report := compared(t, 0, func(_ *testing.T, _ *process, store *shared) {
+		time.Sleep(10 * time.Minute)
+		// The state is known, and only samples of no promo can't be kept from then on.
+		store.mu.Lock()
+		store.quietFault = errors.New("the database is away")
+		store.mu.Unlock()
+		time.Sleep(time.Minute)
+	})
+	if rate := report.ReadsRate; rate < 290 || rate > 310 {
+		t.Errorf("%+v", report.Window)
+	}
 }
 
 func TestAReportIsMadeAlsoWhenNobodyRanAtTheEnd(t *testing.T) {

@@ -22,7 +22,7 @@ type Window struct {
 	Cache     map[string]int64 `json:"cache" doc:"How answers were found in the microcache"`
 	CacheHits float64          `json:"cacheHitPercent"`
 	Orders    map[string]int64 `json:"orders" doc:"Orders that were sent, by status of the answer"`
-	Events    map[string]int64 `json:"orderEvents" doc:"What became of orders since the promo was switched on"`
+	Events    map[string]int64 `json:"orderEvents,omitzero" doc:"What became of orders; none: unknown"`
 	Refused   int64            `json:"quotaRefusals" doc:"Requests that a quota refused"`
 	Partners  map[string]int64 `json:"quotaRefusalsByPartner" doc:"Those with the most"`
 	Legacy    map[string]Calls `json:"legacy" doc:"Calls to legacy systems"`
@@ -67,6 +67,7 @@ type Report struct {
 	State State `json:"promo"`
 	Final bool  `json:"final" doc:"It is over, and nothing is added any more"`
 	Window
+	Before *Window `json:"before,omitempty" doc:"The same figures of as long a time right before it, to a slot of 10 s, without a timeline; none: unknown, as not all of that time was counted, or another promo was on"`
 }
 
 // maxPoints bounds a timeline.
@@ -103,6 +104,14 @@ func (f *fold) add(slot time.Time, process string, s Sample) {
 	for feed, age := range s.Ages {
 		f.ages[feed] = append(f.ages[feed], age)
 	}
+}
+
+// counted is of how many seconds there are samples.
+func (f *fold) counted() (seconds float64) {
+	for _, slot := range f.slots {
+		seconds += slot.seconds
+	}
+	return seconds
 }
 
 // window sums the time between two moments up.

@@ -25,7 +25,7 @@ type Sample struct {
 
 	// What is not counted but measured, for all processes, by those that do.
 	Ages   map[string]float64 `json:"ages,omitempty"`   // seconds since a feed was known to be in step, by feed
-	Events map[string]int64   `json:"events,omitempty"` // of orders since the promo was switched on, by type
+	Events map[string]int64   `json:"events,omitempty"` // of orders since the promo began, by type
 }
 
 // Latency is a histogram. Counts has one more than Bounds: what is above the last one.

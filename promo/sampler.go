@@ -2,6 +2,8 @@ package promo
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -17,14 +19,16 @@ type SamplerConfig struct {
 	Logger *slog.Logger
 }
 
-// Sampler keeps what this process does during a promo, by slots. What could not be kept is added to the next slot.
+// Sampler keeps what this process does, by slots: during a promo, and while none is on, so that the next one can be
+// compared with the time before. What could not be kept is added to the next slot.
 type Sampler struct {
 	config SamplerConfig
-	promo  string    // the one that the rest belongs to; empty: none
+	promo  State     // the one that the rest belongs to; zero: none is on
 	before Sample    // what is counted in samples that are kept
-	taken  time.Time // the last one of these
+	taken  time.Time // the last one of these; zero: nothing was counted yet
 	slot   time.Time
 	kept   Sample // of the slot
+	forgot time.Time
 	wrong  string
 }
 
@@ -80,37 +84,50 @@ func (s *Sampler) sample(ctx context.Context, last bool) {
 
 func (s *Sampler) take(ctx context.Context, last bool) error {
 	now := s.config.Now()
-	kept := s.config.Desk.Kept()
-	phase := kept.At(now)
-	if phase != On && s.promo == "" {
-		return nil
-	}
-	if phase == On && s.promo != kept.ID { // it begins here
-		counted, err := s.config.Count(ctx, State{})
-		if err == nil {
-			s.promo, s.before, s.taken, s.slot, s.kept = kept.ID, counted, now, time.Time{}, Sample{}
-		}
-		return err
-	}
+	on := s.config.Desk.Kept().Effect(now)
 	slot := s.taken.Truncate(SlotLength).UTC()
-	if phase == On && !last && now.Before(slot.Add(SlotLength)) {
+	began := !s.taken.IsZero()
+	if began && on.ID == s.promo.ID && !last && now.Before(slot.Add(SlotLength)) {
 		return nil // the slot goes on
 	}
-	counted, err := s.config.Count(ctx, kept)
+	counted, err := s.config.Count(ctx, s.promo)
 	if err != nil {
 		return err
+	}
+	if !began {
+		s.promo, s.before, s.taken = on, counted, now
+		return nil
 	}
 	sample := counted.Since(s.before)
 	sample.Seconds = now.Sub(s.taken).Seconds()
 	if slot.Equal(s.slot) { // a part of it was kept already
 		sample = s.kept.Plus(sample)
 	}
-	if err := s.config.Store.AddSample(ctx, s.promo, slot, s.config.Process, sample); err != nil {
+	err = s.config.Store.AddSample(ctx, s.promo.ID, slot, s.config.Process, sample)
+	if begins := s.promo.ID == Quiet && on.ID != Quiet; err != nil && !begins { // what was before a promo must not pass for a part of it
 		return err
 	}
 	s.before, s.taken, s.slot, s.kept = counted, now, slot, sample
-	if phase != On {
-		s.promo = ""
+	if on.ID != s.promo.ID {
+		s.promo, s.slot, s.kept = on, time.Time{}, Sample{}
 	}
+	return errors.Join(err, s.forget(ctx, now))
+}
+
+// How long the samples of no promo are kept, and how often they are looked at for that.
+const (
+	quietFor    = 2*MaxLength + time.Hour // the longest promo, as long before it, and its report
+	forgetEvery = 10 * time.Minute
+)
+
+// forget lets go what no promo will be compared with.
+func (s *Sampler) forget(ctx context.Context, now time.Time) error {
+	if now.Before(s.forgot.Add(forgetEvery)) {
+		return nil
+	}
+	if err := s.config.Store.ForgetSamples(ctx, now.Add(-quietFor).UTC()); err != nil {
+		return fmt.Errorf("old samples are there yet: %w", err)
+	}
+	s.forgot = now
 	return nil
 }

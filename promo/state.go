@@ -60,7 +60,6 @@ type State struct {
 	Actor      string    `json:"actor,omitempty" doc:"Who switched it on"`
 	Reason     string    `json:"reason,omitempty"`
 	EndedBy    string    `json:"endedBy,omitempty" doc:"Who switched it off; none: it ended by itself"`
-	Position   int64     `json:"position,omitempty" doc:"Of the event log when it was switched on"`
 }
 
 // Phase is where a promo stands.

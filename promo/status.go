@@ -100,7 +100,7 @@ func (d *Desk) Report(ctx context.Context, promo string) (Report, error) {
 	return report, err
 }
 
-// report makes the report of a promo from its samples.
+// report makes the report of a promo from its samples, and compares it with the time before.
 func (d *Desk) report(ctx context.Context, state State) (Report, error) {
 	now := d.config.Now()
 	until := state.Until
@@ -108,6 +108,32 @@ func (d *Desk) report(ctx context.Context, state State) (Report, error) {
 		until = now
 	}
 	folded := newFold()
-	err := d.config.Store.Samples(ctx, state.ID, time.Time{}, folded.add)
-	return Report{State: state, Final: !now.Before(state.Until.Add(settling)), Window: folded.window(state.From, until.UTC())}, err
+	if err := d.config.Store.Samples(ctx, state.ID, time.Time{}, folded.add); err != nil {
+		return Report{}, err
+	}
+	report := Report{State: state, Final: !now.Before(state.Until.Add(settling)), Window: folded.window(state.From, until.UTC())}
+	var err error
+	report.Before, err = d.before(ctx, state.From.Add(state.From.Sub(until)).Truncate(SlotLength).UTC(), state.From)
+	return report, err
+}
+
+// countedPercent is how much of a stretch of time has to be counted for its figures to be told: a restart leaves a hole of
+// a slot, and what was not counted would pass for quiet.
+const countedPercent = 90
+
+// before is what was done in a stretch of time in which no promo was on; nil: that is not known.
+func (d *Desk) before(ctx context.Context, from, until time.Time) (*Window, error) {
+	folded := newFold()
+	err := d.config.Store.Samples(ctx, Quiet, from, func(slot time.Time, process string, sample Sample) {
+		if slot.Before(until) {
+			folded.add(slot, process, sample)
+		}
+	})
+	if err != nil || 100*folded.counted() < countedPercent*until.Sub(from).Seconds() {
+		return nil, err
+	}
+	window := folded.window(from, until)
+	window.Timeline = nil
+	window.Events, err = d.config.Store.OrderEvents(ctx, from, until)
+	return &window, err
 }

@@ -82,8 +82,9 @@ func (a *API) promoEndpoints() []*endpoint {
 		},
 		{
 			method: http.MethodGet, path: "/ops/promo/report", id: "promoReport", tag: "operations", summary: "What a promo was like",
-			description: "Of one that is on: so far.",
-			access:      opsViewers, handle: (*call).answerPromoReport, refusals: []eventstore.Code{promo.CodeNoReport, CodeParameterInvalid},
+			description: "Of one that is on: so far. before has the same figures of as long a time right before it; without before they are unknown, as Andes did not count " +
+				"all of that time, or another promo was on.",
+			access: opsViewers, handle: (*call).answerPromoReport, refusals: []eventstore.Code{promo.CodeNoReport, CodeParameterInvalid},
 			parameters: []*huma.Param{queryParameter("promo", "Its id; none: the last one", false, shortText())},
 			answers:    []answer{{status: 200, description: "The report", body: reflect.TypeFor[promo.Report]()}},
 		},

@@ -53,7 +53,11 @@ func (s *stage) Report(_ context.Context, id string) (promo.Report, error) {
 	if id == "none" {
 		return promo.Report{}, eventstore.Refuse(promo.CodeNoReport, "there is none")
 	}
-	return promo.Report{State: promo.State{ID: "p" + id}, Final: true}, s.fault
+	report := promo.Report{State: promo.State{ID: "p" + id}, Final: true}
+	if id == "7" {
+		report.Before = &promo.Window{From: testStart, Until: testStart.Add(time.Hour), ReadsRate: 12.5}
+	}
+	return report, s.fault
 }
 
 const goodPromo = `{"skus":["A","B"],"for":"2h","from":"2026-11-27T00:00:00-03:00","degraded":{"stale":"30s","cap":5,"quotas":50},"force":true,"reason":"Black Friday"}`
@@ -84,6 +88,13 @@ func TestOperatorsSwitchPromoMode(t *testing.T) {
 		t.Errorf("%+v", desk)
 	}
 	got = e.ask(http.MethodGet, "/ops/promo/report?promo=7", "", viewer...)
+	e.holds(got, http.MethodGet, "/ops/promo/report")
+	if !strings.Contains(got.body, `"before":{"from":"`) || !strings.Contains(got.body, `"readsPerSecond":12.5`) {
+		t.Error(got.body)
+	}
+	if got = e.ask(http.MethodGet, "/ops/promo/report", "", viewer...); strings.Contains(got.body, `"before"`) {
+		t.Error(got.body)
+	}
 	e.holds(got, http.MethodGet, "/ops/promo/report")
 	is(t, e.ask(http.MethodGet, "/ops/promo/report?promo=none", "", viewer...), 404, promo.CodeNoReport)
 }

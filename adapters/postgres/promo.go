@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,9 +16,9 @@ import (
 var (
 	promoSampleAdd  = statement("promo_sample_add")
 	promoSamples    = statement("promo_samples")
+	promoForget     = statement("promo_samples_forget")
 	promoReportKeep = statement("promo_report_keep")
 	promoReport     = statement("promo_report")
-	logHead         = statement("log_head")
 	logTypes        = statement("log_types")
 )
 
@@ -42,12 +43,6 @@ func (s Settings) SwapPromo(ctx context.Context, swap promo.Swap) (bool, error) 
 	return s.swap(ctx, swapped{
 		name: promoSetting, old: swap.Old, new: swap.New, action: swap.Action, detail: swap.Detail, by: swap.Actor, reason: swap.Reason, at: swap.At,
 	})
-}
-
-// Head implements promo.Store.
-func (s Settings) Head(ctx context.Context) (position int64, err error) {
-	err = s.DB.pool.QueryRow(ctx, logHead, shard).Scan(&position)
-	return position, unavailable(err)
 }
 
 // AddSample implements promo.Store.
@@ -80,6 +75,12 @@ func (s Settings) Samples(ctx context.Context, promoID string, from time.Time, e
 	return unavailable(err)
 }
 
+// ForgetSamples implements promo.Store.
+func (s Settings) ForgetSamples(ctx context.Context, before time.Time) error {
+	_, err := s.DB.pool.Exec(ctx, promoForget, before)
+	return unavailable(err)
+}
+
 // KeepReport implements promo.Store.
 func (s Settings) KeepReport(ctx context.Context, report promo.Report) error {
 	text, err := json.Marshal(report)
@@ -103,23 +104,60 @@ func (s Settings) Report(ctx context.Context, promoID string) (report promo.Repo
 	return report, true, json.Unmarshal(text, &report)
 }
 
+// maxOrderPages bounds how much of the log is counted for a stretch of time.
+const maxOrderPages = 100
+
+// OrderEvents implements promo.Store.
+func (s Settings) OrderEvents(ctx context.Context, from, until time.Time) (map[string]int64, error) {
+	log := ChangeLog{DB: s.DB}
+	after, err := log.Before(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	to, err := log.Before(ctx, until)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int64{}
+	for range maxOrderPages {
+		reached, err := s.DB.CountOrderEvents(ctx, after, to, counts)
+		if err != nil || reached == after {
+			return counts, err
+		}
+		after = reached
+	}
+	return nil, nil
+}
+
 // typesPage bounds how many events one statement counts.
 const typesPage = 20_000
 
-// CountTypes counts the next events after a position by type, and gives the position up to which it came: the same
-// one when there are no more. Only so many are counted at a time.
-func (db *DB) CountTypes(ctx context.Context, after int64) (counts map[string]int64, reached int64, err error) {
-	rows, err := db.pool.Query(ctx, logTypes, shard, after, typesPage)
+// orderEvents begin the names of what becomes of orders.
+const orderEvents = "order."
+
+// CountOrderEvents adds the next events of orders after a position, up to another one, to counts by type, and gives the
+// position to which it came: the same one when there are no more. Only so many are counted at a time.
+func (db *DB) CountOrderEvents(ctx context.Context, after, to int64, counts map[string]int64) (reached int64, err error) {
+	rows, err := db.pool.Query(ctx, logTypes, shard, after, typesPage, to)
 	if err != nil {
-		return nil, after, unavailable(err)
+		return after, unavailable(err)
 	}
-	counts, reached = map[string]int64{}, after
+	found := map[string]int64{}
+	reached = after
 	var kind string
 	var count, position int64
 	_, err = pgx.ForEachRow(rows, []any{&kind, &count, &position}, func() error {
-		counts[kind] = count
+		if strings.HasPrefix(kind, orderEvents) {
+			found[kind] = count
+		}
 		reached = max(reached, position)
 		return nil
 	})
-	return counts, reached, unavailable(err)
+	if err != nil {
+		return after, unavailable(err)
+	}
+	for kind, count := range found {
+		counts[kind] += count
+	}
+	return reached, nil
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,7 +75,56 @@ func TestAPromoIsKeptWithItsSamplesAndReport(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if head, err := store.Head(t.Context()); head != 0 || err != nil {
-		t.Errorf("%d, %v", head, err)
+}
+
+func TestSamplesOfNoPromoAreLetGo(t *testing.T) {
+	store := postgres.Settings{DB: pgtest.Open(t, pgtest.Config(t), pgtest.Registry(t))}
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	for _, id := range []string{promo.Quiet, "p"} {
+		for _, slot := range []time.Time{at, at.Add(promo.SlotLength)} {
+			if err := store.AddSample(t.Context(), id, slot, "a", promo.Sample{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := store.ForgetSamples(t.Context(), at.Add(promo.SlotLength)); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]int{promo.Quiet: 1, "p": 2} {
+		count := 0
+		if err := store.Samples(t.Context(), id, time.Time{}, func(time.Time, string, promo.Sample) { count++ }); err != nil || count != want {
+			t.Errorf("%q: %d samples, %v", id, count, err)
+		}
+	}
+}
+
+func TestEventsOfOrdersAreCountedByTime(t *testing.T) {
+	store := pgtest.Store(t, pgtest.Config(t), pgtest.Registry(t))
+	settings := postgres.Settings{DB: store.DB}
+	day := 24 * time.Hour
+	if counts, err := settings.OrderEvents(t.Context(), time.Now().Add(-day), time.Now().Add(day)); err != nil || counts == nil || len(counts) != 0 {
+		t.Errorf("an empty log: %v, %v", counts, err)
+	}
+	shop(t, store, 5, "A")
+	execute(t, store, place("o1", 1, "A"))
+	execute(t, store, place("o2", 1, "A"))
+	for name, c := range map[string]struct {
+		from, until time.Duration
+		placed      int64
+	}{"before": {-2 * day, -day, 0}, "after": {day, 2 * day, 0}, "all": {-day, day, 2}} {
+		counts, err := settings.OrderEvents(t.Context(), time.Now().Add(c.from), time.Now().Add(c.until))
+		if err != nil || counts["order.placed"] != c.placed || counts["stock.reported"] != 0 {
+			t.Errorf("%s: %v, %v", name, counts, err)
+		}
+		for kind := range counts {
+			if !strings.HasPrefix(kind, "order.") {
+				t.Errorf("%s is counted", kind)
+			}
+		}
+	}
+	counts := map[string]int64{}
+	reached, err := store.CountOrderEvents(t.Context(), 0, 1, counts)
+	if again, err2 := store.CountOrderEvents(t.Context(), reached, 1, counts); err != nil || err2 != nil || reached != 1 || again != 1 || len(counts) != 0 {
+		t.Errorf("%d, %d, %v, %v, %v", reached, again, counts, err, err2)
 	}
 }

@@ -55,8 +55,38 @@ func TestThePromosBoardSteersNoTerminalAndBreaksAtNoFigure(t *testing.T) {
 		t.Errorf("%s, %v", out.String(), err)
 	}
 	out.Reset()
-	if err := printPromoReport(&out, promo.Report{State: promo.State{Reason: evil}, Final: true, Window: window}); err != nil || strings.ContainsAny(out.String(), "\x1b\a\u202e") {
+	if err := printPromoReport(&out, promo.Report{State: promo.State{Reason: evil}, Final: true, Window: window, Before: &window}); err != nil || strings.ContainsAny(out.String(), "\x1b\a\u202e") {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestAReportTellsEachFigureWithTheOneBefore(t *testing.T) {
+	now := promo.Window{
+		Processes: 2, Reads: 900, ReadsRate: 300, Orders: map[string]int64{"202": 30}, Events: map[string]int64{"order.placed": 29}, Refused: 5,
+		Legacy: map[string]promo.Calls{"wms": {PerSecond: 6}, "erp": {PerSecond: 3}}, Freshness: map[string]promo.Aged{"wms.stock": {Last: 2}},
+	}
+	before := promo.Window{Processes: 1, Reads: 300, ReadsRate: 100, Orders: map[string]int64{"202": 10}, Refused: 1, Legacy: map[string]promo.Calls{"wms": {PerSecond: 2}}}
+	for name, c := range map[string]struct {
+		before *promo.Window
+		lines  []string
+	}{
+		"known": {&before, []string{
+			"in all 900 reads", "before 300 reads", "reads 300/s", "before 100/s", "legacy calls erp 3.0/s", "before unknown", "legacy calls wms 6.0/s", "before wms 2.0/s",
+			"freshness wms.stock 2.0 s", "before unknown", "quotas 5 requests refused", "before 1 requests refused", "orders sent: 202 30", "before sent: 202 10",
+			"what became of orders: order.placed 29", "before what became of orders: unknown", "told by 2 processes", "before 1 processes",
+		}},
+		"unknown": {nil, []string{"before unknown, as", "in all 900 reads", "reads 300/s"}},
+	} {
+		var out bytes.Buffer
+		if err := printPromoReport(&out, promo.Report{Window: now, Before: c.before}); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(out.String()), " ")
+		for _, line := range c.lines {
+			if !strings.Contains(text, line) {
+				t.Errorf("%s: %q is not in\n%s", name, line, out.String())
+			}
+		}
 	}
 }
 

@@ -4,18 +4,18 @@ import (
 	"context"
 	"maps"
 	"math"
-	"strings"
 	"sync"
 
 	dto "github.com/prometheus/client_model/go"
 
+	"andes/adapters/postgres"
 	"andes/promo"
 )
 
 // promoCounter counts what this process does, by its own metrics, for the board and the report of a promo.
 type promoCounter struct {
 	p      *platform
-	events map[string]int64 // of orders since the promo was switched on
+	events map[string]int64 // of orders since the promo began
 	promo  string           // the one that they belong to
 	upTo   int64            // position
 }
@@ -107,20 +107,19 @@ const maxEventPages = 50
 
 func (c *promoCounter) orderEvents(ctx context.Context, state promo.State) (map[string]int64, error) {
 	if c.promo != state.ID {
-		c.promo, c.upTo, c.events = state.ID, state.Position, map[string]int64{}
+		began, err := (postgres.ChangeLog{DB: c.p.store.DB}).Before(ctx, state.From)
+		if err != nil {
+			return nil, err
+		}
+		c.promo, c.upTo, c.events = state.ID, began, map[string]int64{}
 	}
 	for range maxEventPages {
-		counts, reached, err := c.p.store.CountTypes(ctx, c.upTo)
+		reached, err := c.p.store.CountOrderEvents(ctx, c.upTo, math.MaxInt64, c.events)
 		if err != nil {
 			return nil, err
 		}
 		if reached == c.upTo {
 			break
-		}
-		for kind, count := range counts {
-			if strings.HasPrefix(kind, "order.") {
-				c.events[kind] += count
-			}
 		}
 		c.upTo = reached
 	}

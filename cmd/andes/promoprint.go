@@ -93,26 +93,75 @@ func promoRows(b board, p promo.State) {
 	b.row("microcache", "%s", p.Microcache)
 }
 
+// told is a figure, or several that belong together.
+type told struct {
+	key        string // the same in every window; empty: a drawing, with which nothing is compared
+	name, text string
+}
+
+// boardOf tells what all processes did.
+func boardOf(w promo.Window) []told {
+	figures := []told{
+		{"reads", "reads", fmt.Sprintf("%s/s   p95 %s   p50 %s   p99 %s   %d failed", figure(w.ReadsRate), milliseconds(w.P95), milliseconds(w.P50), milliseconds(w.P99), w.Failed)},
+		{"", "", "p95  " + spark(w.Timeline, func(p promo.Point) float64 { return p.P95 })},
+		{"", "", "/s   " + spark(w.Timeline, func(p promo.Point) float64 { return p.ReadsRate })},
+		{"microcache", "microcache", fmt.Sprintf("%s %.1f%%   %s", bar(w.CacheHits/100), w.CacheHits, counts(w.Cache))},
+		{"quotas", "quotas", fmt.Sprintf("%d requests refused   %s", w.Refused, counts(w.Partners))},
+	}
+	for _, feed := range slices.Sorted(maps.Keys(w.Freshness)) {
+		figures = append(figures, told{"freshness of " + feed, "freshness", fmt.Sprintf("%-14s %s   worst %s", feed, aged(w.Freshness[feed].Last), aged(w.Freshness[feed].Worst))})
+	}
+	for _, system := range slices.Sorted(maps.Keys(w.Legacy)) {
+		figures = append(figures, told{"calls to " + system, "legacy calls", fmt.Sprintf("%-14s %s/s   peak %s/s", system, figure(w.Legacy[system].PerSecond), figure(w.Legacy[system].Peak))})
+	}
+	became := "unknown"
+	if w.Events != nil {
+		became = counts(w.Events)
+	}
+	return append(figures,
+		told{"orders", "orders", "sent: " + counts(w.Orders)},
+		told{"events", "", "what became of orders: " + became},
+		told{"processes", "told by", fmt.Sprintf("%d processes, %s to %s", w.Processes, w.From.Format(time.TimeOnly), w.Until.Format(time.TimeOnly))},
+	)
+}
+
+// inAll tells what a report begins with.
+func inAll(w promo.Window) []told {
+	return []told{
+		{"in all", "in all", fmt.Sprintf("%d reads   %d failed   by status: %s", w.Reads, w.Failed, counts(w.Answers))},
+		{"busiest", "busiest", fmt.Sprintf("%s reads/s at %s", figure(w.Peaks.ReadsRate), stampOf(w.Peaks.ReadsAt))},
+		{"slowest", "slowest", fmt.Sprintf("p95 %s at %s", milliseconds(w.Peaks.P95), stampOf(w.Peaks.P95At))},
+	}
+}
+
+func (b board) figures(figures []told) {
+	for _, each := range figures {
+		b.row(each.name, "%s", each.text)
+	}
+}
+
+// compared tells each figure with that of the time before below it.
+func (b board) compared(figures, before []told) {
+	for _, each := range figures {
+		b.row(each.name, "%s", each.text)
+		if each.key == "" {
+			continue
+		}
+		was := "unknown"
+		if i := slices.IndexFunc(before, func(other told) bool { return other.key == each.key }); i >= 0 {
+			was = before[i].text
+		}
+		b.row("  before", "%s", was)
+	}
+}
+
 // windowRows tell what all processes did.
 func windowRows(b board, w promo.Window) {
 	if w.Processes == 0 {
 		b.row("", "no process has told yet what it does; each does every %s", promo.SlotLength)
 		return
 	}
-	b.row("reads", "%s/s   p95 %s   p50 %s   p99 %s   %d failed", figure(w.ReadsRate), milliseconds(w.P95), milliseconds(w.P50), milliseconds(w.P99), w.Failed)
-	b.row("", "p95  %s", spark(w.Timeline, func(p promo.Point) float64 { return p.P95 }))
-	b.row("", "/s   %s", spark(w.Timeline, func(p promo.Point) float64 { return p.ReadsRate }))
-	b.row("microcache", "%s %.1f%%   %s", bar(w.CacheHits/100), w.CacheHits, counts(w.Cache))
-	b.row("quotas", "%d requests refused   %s", w.Refused, counts(w.Partners))
-	for _, feed := range slices.Sorted(maps.Keys(w.Freshness)) {
-		b.row("freshness", "%-14s %s   worst %s", feed, aged(w.Freshness[feed].Last), aged(w.Freshness[feed].Worst))
-	}
-	for _, system := range slices.Sorted(maps.Keys(w.Legacy)) {
-		b.row("legacy calls", "%-14s %s/s   peak %s/s", system, figure(w.Legacy[system].PerSecond), figure(w.Legacy[system].Peak))
-	}
-	b.row("orders", "sent: %s", counts(w.Orders))
-	b.row("", "since it was switched on: %s", counts(w.Events))
-	b.row("told by", "%d processes, %s to %s", w.Processes, w.From.Format(time.TimeOnly), w.Until.Format(time.TimeOnly))
+	b.figures(boardOf(w))
 }
 
 // printPromoReport writes the report of a promo.
@@ -128,13 +177,20 @@ func printPromoReport(out io.Writer, r promo.Report) error {
 	b.row("report", "%s; %s to %s (%s)%s", state, stampOf(r.From), stampOf(r.Until), r.Until.Sub(r.From).Round(time.Second), endedBy(r.State))
 	promoRows(b, r.State)
 	b.row("degraded", "at the end: %s", r.State.Degraded)
-	b.row("", "")
-	if r.Processes > 0 {
-		b.row("in all", "%d reads   %d failed   by status: %s", r.Reads, r.Failed, counts(r.Answers))
-		b.row("busiest", "%s reads/s at %s", figure(r.Peaks.ReadsRate), stampOf(r.Peaks.ReadsAt))
-		b.row("slowest", "p95 %s at %s", milliseconds(r.Peaks.P95), stampOf(r.Peaks.P95At))
+	before := "unknown, as not all of as long a time right before it was counted, or another promo was on"
+	if r.Before != nil {
+		before = fmt.Sprintf("%s to %s", stampOf(r.Before.From), stampOf(r.Before.Until))
 	}
-	windowRows(b, r.Window)
+	b.row("before", "%s", before)
+	b.row("", "")
+	switch {
+	case r.Processes == 0:
+		windowRows(b, r.Window)
+	case r.Before == nil:
+		b.figures(append(inAll(r.Window), boardOf(r.Window)...))
+	default:
+		b.compared(append(inAll(r.Window), boardOf(r.Window)...), append(inAll(*r.Before), boardOf(*r.Before)...))
+	}
 	return b.table.Flush()
 }
 
