@@ -20,24 +20,38 @@ import (
 // old values look recent.
 //
 //	watermark at position P ──► everything up to P is published ──► the topics of its values end here
-//	                                    ──► all of that is applied, by whichever projector ──► let through
+//	                                    ──► all of that is applied, by whichever projector, and still there ──► let through
 //
-// A feed's watermarks wait one at a time, and the latest follows. One that is lost with its process only
-// makes values look a poll older than they are.
+// A feed's watermarks wait side by side, each for what was published before it: a read model that is minutes behind
+// is told minutes late how recent it is, and no later. The last one that was let through is put again now and then, as it
+// holds on in a Redis that was emptied. Nobody else puts watermarks.
 type Gate struct {
 	config GateConfig
 
-	mu   sync.Mutex
-	held map[string]*heldMark // by feed
+	mu      sync.Mutex
+	held    map[string][]*heldMark // by feed, in the order of their positions
+	through map[string]eventstore.StateRecord
+	putAt   time.Time // all that is through
+	learnt  bool      // what the states have
 }
+
+// maxHeld bounds the watermarks of a feed that wait; then the latest takes the place of the one before it.
+const maxHeld = 64
 
 // GateConfig is what a Gate needs.
 type GateConfig struct {
 	Apply    func(ctx context.Context, records []eventstore.StateRecord) error // to the read model
 	Progress Progress
-	Every    time.Duration // between two looks at the progress; 0: DefaultGateEvery
-	Logger   *slog.Logger
+	Whole    func(ctx context.Context) error // returns when the read model has all that was applied to it; nil: it always has
+	Every    time.Duration                   // between two looks at the progress; 0: DefaultGateEvery
+	Again    time.Duration // until what was let through is put again; 0: DefaultGateAgain
+	// Marks gives the watermarks of the states: whoever starts does not wait for the next ones to come. Nil: it does.
+	Marks  func(ctx context.Context) ([]eventstore.StateRecord, error)
+	Logger *slog.Logger
 }
+
+// DefaultGateAgain is how long a Redis that was emptied does without watermarks.
+const DefaultGateAgain = 2 * time.Second
 
 // DefaultGateEvery is how often a gate looks whether a watermark may pass.
 const DefaultGateEvery = 250 * time.Millisecond
@@ -58,7 +72,6 @@ type Reached struct{ Applied, End int64 }
 type heldMark struct {
 	waits eventstore.StateRecord
 	need  map[string]int64 // of the parts, to be applied first; nil: it is not known yet
-	next  *eventstore.StateRecord
 }
 
 // NewGate checks the configuration.
@@ -69,7 +82,10 @@ func NewGate(config GateConfig) (*Gate, error) {
 	if config.Every == 0 {
 		config.Every = DefaultGateEvery
 	}
-	return &Gate{config: config, held: map[string]*heldMark{}}, nil
+	if config.Again == 0 {
+		config.Again = DefaultGateAgain
+	}
+	return &Gate{config: config, held: map[string][]*heldMark{}, through: map[string]eventstore.StateRecord{}, putAt: time.Now()}, nil
 }
 
 // valuesOf is the category of the values that a feed's watermark vouches for; "": of none.
@@ -112,15 +128,40 @@ func isMark(record eventstore.StateRecord) bool {
 func (g *Gate) hold(record eventstore.StateRecord) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	held := g.held[record.Stream.Key]
-	switch {
-	case held == nil:
-		g.held[record.Stream.Key] = &heldMark{waits: record}
-	case held.need == nil && record.Position > held.waits.Position:
-		held.waits = record
-	case held.next == nil && record.Position > held.waits.Position || held.next != nil && record.Position > held.next.Position:
-		held.next = &record
+	feed := record.Stream.Key
+	if record.Position <= g.through[feed].Position {
+		return
 	}
+	held := g.held[feed]
+	if len(held) == 0 {
+		g.held[feed] = []*heldMark{{waits: record}}
+		return
+	}
+	switch last := held[len(held)-1]; {
+	case record.Position <= last.waits.Position:
+	case last.need == nil || len(held) == maxHeld:
+		*last = heldMark{waits: record}
+	default:
+		g.held[feed] = append(held, &heldMark{waits: record})
+	}
+}
+
+// learn holds the watermarks that the states have.
+func (g *Gate) learn(ctx context.Context) error {
+	if g.learnt || g.config.Marks == nil {
+		return nil
+	}
+	records, err := g.config.Marks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, record := range records {
+		if isMark(record) && record.Position > 0 {
+			g.hold(record)
+		}
+	}
+	g.learnt = true
+	return nil
 }
 
 // Run lets watermarks through until ctx ends.
@@ -147,29 +188,59 @@ func (g *Gate) Run(ctx context.Context) error {
 
 // Step looks once at the progress and lets through what may pass.
 func (g *Gate) Step(ctx context.Context) error {
-	categories := g.waiting()
-	if len(categories) == 0 {
-		return nil
+	unlearnt := g.learn(ctx)
+	passing, fault := g.ready(ctx)
+	fault = errors.Join(unlearnt, fault)
+	passing = append(passing, g.again(passing)...)
+	if len(passing) == 0 {
+		return fault
 	}
-	published, err := g.config.Progress.Published(ctx) // before the ends, which are to be behind it
-	if err != nil {
-		return err
-	}
-	reached := make(map[string]map[string]Reached, len(categories))
-	for _, category := range categories {
-		if reached[category], err = g.config.Progress.Parts(ctx, category); err != nil {
+	if g.config.Whole != nil {
+		if err := g.config.Whole(ctx); err != nil {
 			return err
 		}
-	}
-	passing := g.passing(published, reached)
-	if len(passing) == 0 {
-		return nil
 	}
 	if err := g.config.Apply(ctx, passing); err != nil {
 		return err
 	}
 	g.passed(passing)
-	return nil
+	return fault
+}
+
+// ready gives what may pass by now.
+func (g *Gate) ready(ctx context.Context) ([]eventstore.StateRecord, error) {
+	categories := g.waiting()
+	if len(categories) == 0 {
+		return nil, nil
+	}
+	published, err := g.config.Progress.Published(ctx) // before the ends, which are to be behind it
+	if err != nil {
+		return nil, err
+	}
+	reached := make(map[string]map[string]Reached, len(categories))
+	for _, category := range categories {
+		if reached[category], err = g.config.Progress.Parts(ctx, category); err != nil {
+			return nil, err
+		}
+	}
+	return g.passing(published, reached), nil
+}
+
+// again gives what was let through before, if it is time to put it once more, without the feeds that pass now.
+func (g *Gate) again(passing []eventstore.StateRecord) (records []eventstore.StateRecord) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.putAt) < g.config.Again {
+		return nil
+	}
+	for _, record := range g.through {
+		newer := func(p eventstore.StateRecord) bool { return p.Stream == record.Stream }
+		if !slices.ContainsFunc(passing, newer) {
+			records = append(records, record)
+		}
+	}
+	g.putAt = time.Now()
+	return records
 }
 
 func (g *Gate) waiting() (categories []string) {
@@ -186,37 +257,49 @@ func (g *Gate) waiting() (categories []string) {
 func (g *Gate) passing(published int64, reached map[string]map[string]Reached) (passing []eventstore.StateRecord) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for feed, held := range g.held {
+	for feed, marks := range g.held {
 		parts, looked := reached[valuesOf(feed)]
 		if !looked {
 			continue // it came after the look
 		}
-		if held.need == nil && published >= held.waits.Position {
-			held.need = make(map[string]int64, len(parts))
-			for part, at := range parts {
-				held.need[part] = at.End
+		var latest *heldMark
+		for _, held := range marks {
+			if held.ready(published, parts) {
+				latest = held
 			}
 		}
-		ready := held.need != nil
-		for part, end := range held.need {
-			ready = ready && parts[part].Applied >= end
-		}
-		if ready {
-			passing = append(passing, held.waits)
+		if latest != nil {
+			passing = append(passing, latest.waits)
 		}
 	}
 	return passing
 }
 
-// passed forgets what was let through and takes up what follows.
+// ready tells whether the values are in the read model. What has to be applied first is noted once they are published.
+func (h *heldMark) ready(published int64, parts map[string]Reached) bool {
+	if h.need == nil && published >= h.waits.Position {
+		h.need = make(map[string]int64, len(parts))
+		for part, at := range parts {
+			h.need[part] = at.End
+		}
+	}
+	ready := h.need != nil
+	for part, end := range h.need {
+		ready = ready && parts[part].Applied >= end
+	}
+	return ready
+}
+
+// passed keeps what was let through, and forgets that it waited and what waited before it.
 func (g *Gate) passed(records []eventstore.StateRecord) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, record := range records {
-		held := g.held[record.Stream.Key]
-		delete(g.held, record.Stream.Key)
-		if held.next != nil {
-			g.held[record.Stream.Key] = &heldMark{waits: *held.next}
+		feed := record.Stream.Key
+		g.through[feed] = record
+		left := slices.DeleteFunc(g.held[feed], func(held *heldMark) bool { return held.waits.Position <= record.Position })
+		if g.held[feed] = left; len(left) == 0 {
+			delete(g.held, feed)
 		}
 	}
 }

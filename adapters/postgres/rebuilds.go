@@ -26,6 +26,8 @@ type Rebuilds struct{ DB *DB }
 var (
 	_ rebuild.Ledger = Rebuilds{}
 	_ rebuild.Audit  = Rebuilds{}
+
+	_ rebuild.WholeRecord = Rebuilds{}
 )
 
 const (
@@ -111,4 +113,24 @@ const auditedProjections = "projections"
 func (r Rebuilds) Record(ctx context.Context, action rebuild.Action) error {
 	_, err := r.DB.pool.Exec(ctx, auditInsert, action.At, action.Actor, action.Name, auditedProjections, action.Generations, action.Count, action.Reason, action.Target)
 	return unavailable(err)
+}
+
+const (
+	wholeCopy    = "projections.whole" // the setting
+	wholeCopySet = "projections.whole"
+	platformSelf = "andes"
+)
+
+// WholeCopy implements rebuild.WholeRecord.
+func (r Rebuilds) WholeCopy(ctx context.Context) (string, error) {
+	rows, err := Settings(r).read(ctx, wholeCopy)
+	return rows[wholeCopy].value, err
+}
+
+// SetWholeCopy implements rebuild.WholeRecord. Whoever was quicker has made the copy whole, too.
+func (r Rebuilds) SetWholeCopy(ctx context.Context, was, is string, at time.Time) error {
+	_, err := Settings(r).swap(ctx, swapped{
+		name: wholeCopy, old: was, new: is, action: wholeCopySet, detail: is, by: platformSelf, reason: "compared with the states", at: at,
+	})
+	return err
 }

@@ -13,6 +13,7 @@ import (
 	"andes/adapters/wms"
 	"andes/polling"
 	"andes/projections"
+	"andes/rebuild"
 )
 
 // feeds lets legacy systems tell of changes, and operators see how their feeds stand.
@@ -62,5 +63,21 @@ func (p progress) Published(ctx context.Context) (int64, error) { return p.store
 func (p *platform) gate(model *redis.ReadModel) (*projections.Gate, error) {
 	feed := &kafka.FeedProgress{Cluster: p.cluster, Names: p.topics, Group: projectorName}
 	p.onClose(feed.Close)
-	return projections.NewGate(projections.GateConfig{Apply: model.Project, Progress: progress{feed, p.store}, Logger: p.logger})
+	whole, err := p.whole(model)
+	if err != nil {
+		return nil, err
+	}
+	return projections.NewGate(projections.GateConfig{Apply: model.Project, Progress: progress{feed, p.store}, Whole: whole.Check, Logger: p.logger})
+}
+
+// whole mends the read model in a Redis that may have lost something.
+func (p *platform) whole(model *redis.ReadModel) (*rebuild.Whole, error) {
+	set, err := projections.NewSet(projections.All()...)
+	if err != nil {
+		return nil, err
+	}
+	record := postgres.Rebuilds{DB: p.store.DB}
+	return rebuild.NewWhole(rebuild.WholeConfig{Copy: model, Record: record, Rebuild: rebuild.Config{
+		Set: set, Copy: model, States: p.store.DB, Ledger: record, Audit: record, Now: time.Now, Logger: p.logger,
+	}})
 }
