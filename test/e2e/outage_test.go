@@ -103,6 +103,7 @@ func TestPostgreSQLMayBeAway(t *testing.T) {
 			s.partner.await(settled.OrderID, "DELIVERED")
 			underWay := s.partner.order("tok_visa", line{"A", 1})
 			s.eventually("the charge is made", func() error { return s.charged(underWay.OrderID) })
+			s.checkStock() // Redis has what is read of it meanwhile
 			database.turn(away.begins)
 			s.withoutDatabase(settled.OrderID, func() { database.turn(away.ends) })
 			s.partner.await(underWay.OrderID, "DELIVERED")

@@ -50,6 +50,7 @@ type logLine struct {
 	Message       string `json:"msg"`
 	Route         string `json:"route"`
 	CorrelationID string `json:"correlationId"`
+	Error         string `json:"error"`
 }
 
 func (i *instance) lines() (lines []logLine) {
@@ -181,10 +182,16 @@ const (
 	ports     = 10_000
 )
 
+// givenAddresses are not given again: whoever has one may not listen yet.
+var givenAddresses sync.Map
+
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports))
+		if _, given := givenAddresses.LoadOrStore(address, true); given {
+			continue
+		}
 		if listener, err := net.Listen("tcp", address); err == nil {
 			_ = listener.Close()
 			return address
