@@ -27,12 +27,11 @@ import (
 // holds on in a Redis that was emptied. Nobody else puts watermarks.
 type Gate struct {
 	config GateConfig
+	steps  int
 
 	mu      sync.Mutex
 	held    map[string][]*heldMark // by feed, in the order of their positions
 	through map[string]eventstore.StateRecord
-	putAt   time.Time // all that is through
-	learnt  bool      // what the states have
 }
 
 // maxHeld bounds the watermarks of a feed that wait; then the latest takes the place of the one before it.
@@ -44,14 +43,14 @@ type GateConfig struct {
 	Progress Progress
 	Whole    func(ctx context.Context) error // returns when the read model has all that was applied to it; nil: it always has
 	Every    time.Duration                   // between two looks at the progress; 0: DefaultGateEvery
-	Again    time.Duration // until what was let through is put again; 0: DefaultGateAgain
-	// Marks gives the watermarks of the states: whoever starts does not wait for the next ones to come. Nil: it does.
+	// Marks gives the watermarks that the states have. Nil: they come by the feed alone, and none is put again.
 	Marks  func(ctx context.Context) ([]eventstore.StateRecord, error)
+	Again  int // every so many steps it looks at them; 0: DefaultGateAgain
 	Logger *slog.Logger
 }
 
-// DefaultGateAgain is how long a Redis that was emptied does without watermarks.
-const DefaultGateAgain = 2 * time.Second
+// DefaultGateAgain makes it 2 s that a Redis that was emptied does without watermarks.
+const DefaultGateAgain = 8
 
 // DefaultGateEvery is how often a gate looks whether a watermark may pass.
 const DefaultGateEvery = 250 * time.Millisecond
@@ -85,7 +84,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 	if config.Again == 0 {
 		config.Again = DefaultGateAgain
 	}
-	return &Gate{config: config, held: map[string][]*heldMark{}, through: map[string]eventstore.StateRecord{}, putAt: time.Now()}, nil
+	return &Gate{config: config, held: map[string][]*heldMark{}, through: map[string]eventstore.StateRecord{}}, nil
 }
 
 // valuesOf is the category of the values that a feed's watermark vouches for; "": of none.
@@ -146,24 +145,6 @@ func (g *Gate) hold(record eventstore.StateRecord) {
 	}
 }
 
-// learn holds the watermarks that the states have.
-func (g *Gate) learn(ctx context.Context) error {
-	if g.learnt || g.config.Marks == nil {
-		return nil
-	}
-	records, err := g.config.Marks(ctx)
-	if err != nil {
-		return err
-	}
-	for _, record := range records {
-		if isMark(record) && record.Position > 0 {
-			g.hold(record)
-		}
-	}
-	g.learnt = true
-	return nil
-}
-
 // Run lets watermarks through until ctx ends.
 func (g *Gate) Run(ctx context.Context) error {
 	ticker := time.NewTicker(g.config.Every)
@@ -188,10 +169,10 @@ func (g *Gate) Run(ctx context.Context) error {
 
 // Step looks once at the progress and lets through what may pass.
 func (g *Gate) Step(ctx context.Context) error {
-	unlearnt := g.learn(ctx)
+	through, unknown := g.again(ctx)
 	passing, fault := g.ready(ctx)
-	fault = errors.Join(unlearnt, fault)
-	passing = append(passing, g.again(passing)...)
+	fault = errors.Join(unknown, fault)
+	passing = append(through, passing...)
 	if len(passing) == 0 {
 		return fault
 	}
@@ -226,21 +207,41 @@ func (g *Gate) ready(ctx context.Context) ([]eventstore.StateRecord, error) {
 	return g.passing(published, reached), nil
 }
 
-// again gives what was let through before, if it is time to put it once more, without the feeds that pass now.
-func (g *Gate) again(passing []eventstore.StateRecord) (records []eventstore.StateRecord) {
+// again looks now and then at what the states have, holds it, and gives what was let through before.
+func (g *Gate) again(ctx context.Context) (through []eventstore.StateRecord, err error) {
+	due := g.steps%g.config.Again == 0
+	if g.steps++; g.config.Marks == nil || !due {
+		return nil, nil
+	}
+	records, err := g.config.Marks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, record := range records {
+		if !isMark(record) || record.Position == 0 {
+			continue
+		}
+		if passed, did := g.let(record); did {
+			through = append(through, passed)
+		}
+		g.hold(record)
+	}
+	return through, nil
+}
+
+// let gives what was let through of the feed. If the states have less, the log was set back to an earlier time, and what
+// was of the later one holds no more.
+func (g *Gate) let(known eventstore.StateRecord) (eventstore.StateRecord, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if time.Since(g.putAt) < g.config.Again {
-		return nil
+	feed := known.Stream.Key
+	passed, did := g.through[feed]
+	if did && known.Position < passed.Position {
+		delete(g.through, feed)
+		delete(g.held, feed)
+		return passed, false
 	}
-	for _, record := range g.through {
-		newer := func(p eventstore.StateRecord) bool { return p.Stream == record.Stream }
-		if !slices.ContainsFunc(passing, newer) {
-			records = append(records, record)
-		}
-	}
-	g.putAt = time.Now()
-	return records
+	return passed, did
 }
 
 func (g *Gate) waiting() (categories []string) {

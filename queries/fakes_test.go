@@ -22,6 +22,7 @@ type fakeCopy struct {
 	asked  int
 	found  map[string]queries.StockView
 	absent []string
+	synced map[string]time.Time // watermarks, by feed
 }
 
 func (c *fakeCopy) ask(ctx context.Context) error {
@@ -70,8 +71,14 @@ func (c *fakeCopy) Products(ctx context.Context, skus []string) (queries.Copied[
 	return queries.Copied[queries.ProductView]{Lacking: skus}, c.ask(ctx)
 }
 
-func (c *fakeCopy) Watermark(ctx context.Context, _ string) (time.Time, bool, error) {
-	return time.Time{}, false, c.ask(ctx)
+func (c *fakeCopy) Watermark(ctx context.Context, feed string) (time.Time, bool, error) {
+	if err := c.ask(ctx); err != nil {
+		return time.Time{}, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, known := c.synced[feed]
+	return at, known, nil
 }
 
 // fakeStates counts its reads; read, if set, is what one costs.

@@ -174,8 +174,11 @@ func ViewOfProduct(s product.State) (ProductView, bool) {
 	return ProductView{SKU: s.SKU, Name: s.Name, Segment: s.Segment, Attributes: s.Attributes, ChangedAt: s.ChangedAt}, !s.Removed
 }
 
-// Watermark implements Reader. While the copy rests, a watermark may be a second old: it is part of every
-// query, and an older one only makes answers look less recent than they are.
+// Watermark implements Reader. The copy alone knows how far its values go: a watermark of the states would vouch for
+// values that it does not have yet. So where it lacks one, the last one that it had holds, and none is put back: that is
+// for whoever knows that the values are there (projections.Gate). While the copy rests, all comes from the states, and
+// a watermark may be a second old: it is part of every query, and an older one only makes answers look less recent than
+// they are.
 func (f *Fallback) Watermark(ctx context.Context, feed string) (time.Time, error) {
 	if f.rest.resting() {
 		if at, kept := f.marks.get(feed, f.config.Now()); kept {
@@ -184,10 +187,10 @@ func (f *Fallback) Watermark(ctx context.Context, feed string) (time.Time, error
 	}
 	copied := func(ctx context.Context, feeds []string) (Copied[time.Time], error) {
 		at, known, err := f.config.Copy.Watermark(ctx, feed)
-		if !known {
+		if err != nil {
 			return Copied[time.Time]{Lacking: feeds}, err
 		}
-		return Copied[time.Time]{Found: map[string]time.Time{feed: at}}, err
+		return Copied[time.Time]{Found: map[string]time.Time{feed: f.marks.copied(feed, at, known)}}, nil
 	}
 	found, err := ask(ctx, f, []string{feed}, copied, source.Aggregate,
 		func(feed string) string { return feed },

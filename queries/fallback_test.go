@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"andes/commands/money"
+	"andes/commands/partner"
 	"andes/commands/price"
 	"andes/commands/product"
 	"andes/commands/source"
@@ -115,6 +116,7 @@ func TestEveryQuestionIsAnsweredFromTheStates(t *testing.T) {
 	if err != nil || len(products) != 1 || products["A"].Name != "Lamp" || products["A"].Segment != "home" {
 		t.Errorf("products %v, %v", products, err)
 	}
+	f.copy.behave(func(context.Context) error { return errBroken })
 	for feed, want := range map[string]time.Time{source.WMSStock: changed, source.ERPPrices: {}} {
 		if at, err := f.fallback.Watermark(t.Context(), feed); err != nil || !at.Equal(want) {
 			t.Errorf("watermark of %s is %s, %v", feed, at, err)
@@ -366,6 +368,35 @@ func TestAPutBackThatHangsHoldsNobodyUp(t *testing.T) {
 			t.Errorf("closing took %s", took)
 		}
 	})
+}
+
+// The states are ahead of the copy: what they are in step with vouches for no value of the copy. Here it has a value of
+// before the sync, and the one after it is on its way.
+func TestAWatermarkOfTheStatesDoesNotVouchForValuesOfTheCopy(t *testing.T) {
+	f := newFixture(t, nil)
+	f.copy.found = map[string]queries.StockView{"A": {Net: 500, ChangedAt: changed}}
+	synced := changed.Add(time.Hour)
+	stateOf(f.states, source.Aggregate, source.WMSStock, source.State{SyncedAt: synced})
+	expect := func(what string, asOf time.Time, stale bool) {
+		t.Helper()
+		answers, _, err := queries.Stock(t.Context(), f.fallback, partner.Policy{}, queries.DefaultThresholds, synced, []string{"A"})
+		if err != nil || len(answers) != 1 || !answers[0].AsOf.Equal(asOf) || answers[0].Stale != stale {
+			t.Errorf("%s: %+v, %v; want as of %s, stale %t", what, answers, err, asOf, stale)
+		}
+	}
+	expect("the copy has no watermark yet", changed, true)
+	f.copy.synced = map[string]time.Time{source.WMSStock: synced.Add(-time.Minute)}
+	expect("the copy has one", synced.Add(-time.Minute), false)
+	f.copy.synced = nil
+	expect("the copy was emptied: what held holds on", synced.Add(-time.Minute), false)
+	f.copy.behave(func(context.Context) error { return errBroken })
+	expect("the copy is away: all comes from the states", synced, false)
+	f.fallback.Close()
+	for _, record := range f.put {
+		if record.Stream.Category == source.Aggregate.Name {
+			t.Errorf("%s was put back, past the gate", record.Stream)
+		}
+	}
 }
 
 func TestAWatermarkIsRememberedForAMomentWhileTheCopyRests(t *testing.T) {

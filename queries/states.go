@@ -112,10 +112,25 @@ const (
 	maxWatermarks   = 100
 )
 
-// watermarks remembers the last ones read, for a moment.
+// watermarks remembers the last ones read, for a moment, and the last ones that the copy had.
 type watermarks struct {
 	mu   sync.Mutex
 	kept map[string]watermark
+	had  map[string]time.Time
+}
+
+// copied gives what the copy says of a feed: that of now, or the last one that it had, if it was emptied.
+func (w *watermarks) copied(feed string, at time.Time, known bool) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !known {
+		return w.had[feed]
+	}
+	if w.had == nil || len(w.had) >= maxWatermarks {
+		w.had = make(map[string]time.Time)
+	}
+	w.had[feed] = at
+	return at
 }
 
 type watermark struct{ at, readAt time.Time }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"andes/adapters/postgres"
 	"andes/adapters/redis"
 	"andes/adapters/wms"
+	"andes/commands/source"
+	"andes/eventstore"
 	"andes/polling"
 	"andes/projections"
 	"andes/rebuild"
@@ -59,6 +62,16 @@ type progress struct {
 
 func (p progress) Published(ctx context.Context) (int64, error) { return p.store.Published(ctx) }
 
+// watermarks are those of all feeds.
+func (p *platform) watermarks(ctx context.Context) ([]eventstore.StateRecord, error) {
+	streams := make([]eventstore.Stream, len(source.Feeds))
+	for i, feed := range source.Feeds {
+		streams[i] = source.Aggregate.Stream(feed)
+	}
+	states, err := p.store.States(ctx, streams)
+	return slices.Collect(maps.Values(states)), err
+}
+
 // gate keeps watermarks out of the read model until the values are in it.
 func (p *platform) gate(model *redis.ReadModel) (*projections.Gate, error) {
 	feed := &kafka.FeedProgress{Cluster: p.cluster, Names: p.topics, Group: projectorName}
@@ -67,7 +80,7 @@ func (p *platform) gate(model *redis.ReadModel) (*projections.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return projections.NewGate(projections.GateConfig{Apply: model.Project, Progress: progress{feed, p.store}, Whole: whole.Check, Logger: p.logger})
+	return projections.NewGate(projections.GateConfig{Apply: model.Project, Progress: progress{feed, p.store}, Marks: p.watermarks, Whole: whole.Check, Logger: p.logger})
 }
 
 // whole mends the read model in a Redis that may have lost something.
