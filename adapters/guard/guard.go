@@ -18,12 +18,15 @@
 //	┌────────┐                                              ┌──────┐
 //	│ closed │─────────────────────────────────────────────►│ open │◄───────────────┐
 //	└────────┘                                              └──────┘                │
-//	     ▲                                                      │ an attempt, OpenFor after it opened
+//	     ▲                                                      │ an attempt, a pause after it opened
 //	     │                                                      ▼                   │
 //	     │                                               ┌───────────┐              │
 //	     └───────────────────────────────────────────────│ half-open │──────────────┘
 //	          Probes of them succeeded                   └───────────┘  a probe failed, or has no
 //	                                                                    result after ProbeWait
+//
+// The pause is OpenFor, or begins with OpenFirst and doubles up to OpenFor each time that the probes fail: then it is never
+// longer than the outage was so far, give or take its first seconds, and a system that stays dead is asked no more often.
 //
 // Closed lets every attempt through, open none, half-open Probes of them; a probe whose caller gives up
 // gives its place back. Each change begins a generation, and the result of an attempt only counts in the

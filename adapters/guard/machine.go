@@ -44,6 +44,7 @@ type machine struct {
 	generation uint64        // grows with each change of the state
 	since      time.Duration // of the last change
 	window     window        // closed: the last results
+	openings   int           // since it was last closed for long enough to count as well
 
 	probes    []probe // half-open: those without a result
 	probed    uint64  // id of the last probe
@@ -62,6 +63,27 @@ func (m *machine) enter(state State, now time.Duration) {
 	m.probes, m.recovered, m.passes = nil, 0, 0
 }
 
+// open shuts the system out, each time for longer. A breaker that was closed for a short while only has not shown that
+// the system is well.
+func (m *machine) open(now time.Duration, s *Breaker) {
+	if m.state == Closed && now-m.since >= s.OpenFor {
+		m.openings = 0
+	}
+	m.openings++
+	m.enter(Open, now)
+}
+
+// maxDoublings is more than there are between the shortest and the longest pause.
+const maxDoublings = 20
+
+// pause is how long an open breaker waits before the probes.
+func (m *machine) pause(s *Breaker) time.Duration {
+	if s.OpenFirst == 0 {
+		return s.OpenFor
+	}
+	return min(s.OpenFor, s.OpenFirst<<min(max(m.openings-1, 0), maxDoublings))
+}
+
 // advance does what is due by time alone, or because of new settings: a probe that hangs is one that failed.
 func (m *machine) advance(now time.Duration, s *Breaker) {
 	m.since = min(m.since, now) // a clock that was put back must not prolong anything
@@ -74,14 +96,14 @@ func (m *machine) advance(now time.Duration, s *Breaker) {
 	}
 	switch {
 	case len(m.probes) > 0 && now-m.probes[0].at >= s.ProbeWait:
-		m.enter(Open, now)
+		m.open(now, s)
 	case m.recovered >= s.Probes:
 		m.enter(Closed, now)
 	}
 }
 
 // due tells whether an open breaker has waited long enough for probes.
-func (m *machine) due(now time.Duration, s *Breaker) bool { return now-m.since >= s.OpenFor }
+func (m *machine) due(now time.Duration, s *Breaker) bool { return now-m.since >= m.pause(s) }
 
 // admits tells whether an attempt would be let through.
 func (m *machine) admits(now time.Duration, s *Breaker) bool {
@@ -125,14 +147,14 @@ func (m *machine) settle(p permit, v verdict, now time.Duration, s *Breaker) boo
 			m.window.add(v, s.Window)
 		}
 		if bad && m.window.tooMany(s) {
-			m.enter(Open, now)
+			m.open(now, s)
 		}
 		return true
 	}
 	m.probes = slices.DeleteFunc(m.probes, func(each probe) bool { return each.id == p.probe })
 	switch {
 	case bad:
-		m.enter(Open, now)
+		m.open(now, s)
 	case v != silent:
 		m.recovered++
 		m.advance(now, s)
@@ -148,7 +170,7 @@ func (m *machine) pass(now time.Duration, s *Breaker) (wait time.Duration, passe
 	case m.state == Closed:
 		return 0, true
 	case m.state == Open && !m.due(now, s):
-		return m.since + s.OpenFor - now, false
+		return m.since + m.pause(s) - now, false
 	case m.passes >= s.Probes && now-m.passedAt < s.ProbeWait:
 		return m.passedAt + s.ProbeWait - now, false
 	case m.passes >= s.Probes:

@@ -20,9 +20,16 @@ type model struct {
 	probing map[uint64]time.Duration // probes without a result, and when they were let through
 	good    int                      // probes that succeeded
 	changes uint64
+	opened  int // times in a row
 }
 
 func (m *model) enter(state State) {
+	if state == Open {
+		if m.state == Closed && m.now-m.since >= m.settings.OpenFor {
+			m.opened = 0
+		}
+		m.opened++
+	}
 	m.state, m.since = state, m.now
 	m.results, m.probing, m.good = nil, map[uint64]time.Duration{}, 0
 	m.changes++
@@ -41,10 +48,23 @@ func (m *model) look() {
 	}
 }
 
+func (m *model) pause() time.Duration {
+	pause := m.settings.OpenFirst
+	if pause == 0 {
+		return m.settings.OpenFor
+	}
+	for range m.opened - 1 {
+		if pause *= 2; pause > m.settings.OpenFor {
+			return m.settings.OpenFor
+		}
+	}
+	return min(pause, m.settings.OpenFor)
+}
+
 func (m *model) admits() bool {
 	switch m.state {
 	case Open:
-		return m.now-m.since >= m.settings.OpenFor
+		return m.now-m.since >= m.pause()
 	case HalfOpen:
 		return len(m.probing)+m.good < m.settings.Probes
 	}
@@ -112,6 +132,7 @@ func anyBreaker(t *rapid.T) Breaker {
 		FailPercent: rapid.SampledFrom([]int{1, 33, 50, 51, 100}).Draw(t, "failures"),
 		SlowPercent: rapid.SampledFrom([]int{0, 0, 30, 100}).Draw(t, "slow"),
 		OpenFor:     time.Duration(rapid.IntRange(1, 30).Draw(t, "open")) * time.Second,
+		OpenFirst:   time.Duration(rapid.SampledFrom([]int{0, 0, 1, 3, 60}).Draw(t, "open first")) * time.Second,
 		Probes:      rapid.IntRange(1, 4).Draw(t, "probes"),
 		ProbeWait:   time.Duration(rapid.IntRange(2, 10).Draw(t, "wait")) * time.Second,
 	}
@@ -295,6 +316,51 @@ func TestTheWindowIsJudgedExactly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A short outage is not made longer by the breaker, a system that stays dead is asked no more often than before, and one that
+// is well for a moment only is not taken for well.
+func TestThePauseGrowsWhileASystemIsIll(t *testing.T) {
+	s := Defaults(1).Breaker
+	s.Window, s.MinCalls, s.Probes, s.OpenFirst = 1, 1, 1, 2*time.Second
+	m, now := newMachine(0), time.Duration(0)
+	ask := func(v verdict) {
+		t.Helper()
+		given, admitted := m.admit(now, &s)
+		if !admitted {
+			t.Fatalf("nothing is let through at %s", now)
+		}
+		m.settle(given, v, now, &s)
+	}
+	pauses := func(what string, want ...time.Duration) {
+		t.Helper()
+		for _, pause := range want {
+			wait, passed := m.pass(now, &s)
+			if passed || wait != pause || m.admits(now+pause-1, &s) || !m.admits(now+pause, &s) {
+				t.Errorf("%s: a pause of %s (passed %t), want %s", what, wait, passed, pause)
+			}
+			now += pause
+			ask(ill)
+		}
+	}
+	ask(ill)
+	pauses("while it is dead", 2*time.Second, 4*time.Second, 8*time.Second, 16*time.Second, 30*time.Second, 30*time.Second)
+	now += 30 * time.Second
+	ask(healthy) // closed
+	now += 29 * time.Second
+	ask(ill)
+	pauses("it was well for a moment", 30*time.Second)
+	now += 30 * time.Second
+	ask(healthy)
+	now += 30 * time.Second
+	ask(ill)
+	pauses("it was well", 2*time.Second, 4*time.Second)
+	s.OpenFor = 3 * time.Second
+	now += s.OpenFor
+	ask(ill)
+	pauses("the bound is lower now", 3*time.Second)
+	s.OpenFirst = 0
+	pauses("it does not grow", 3*time.Second)
 }
 
 // Three are let in by Ready, and have nothing to ask: the others wait for them, but not for ever.

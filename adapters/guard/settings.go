@@ -28,7 +28,8 @@ type Breaker struct {
 	FailPercent int           // of failures, from which on it opens
 	SlowAfter   time.Duration // an answer that takes as long is slow
 	SlowPercent int           // of failures and slow answers, from which on it opens; 0: slowness opens nothing
-	OpenFor     time.Duration // before the probes
+	OpenFor     time.Duration // before the probes, at the most
+	OpenFirst   time.Duration // before the first ones; it doubles up to OpenFor while they fail, so that a short outage is not made longer. 0: it is OpenFor at once
 	Probes      int           // that a half-open breaker admits, and that have to succeed
 	ProbeWait   time.Duration // for a probe's result; then it counts as a failure
 }
@@ -95,6 +96,7 @@ func (b Breaker) validate(faults *faults) {
 	require(b.SlowAfter > 0 && b.SlowAfter <= maxTimeout, "slow after %s is not above 0 and up to %s", b.SlowAfter, maxTimeout)
 	require(b.SlowPercent >= 0 && b.SlowPercent <= 100, "slow answers %d%% are not 0..100", b.SlowPercent)
 	require(b.OpenFor > 0 && b.OpenFor <= maxWait, "open for %s is not above 0 and up to %s", b.OpenFor, maxWait)
+	require(b.OpenFirst >= 0 && b.OpenFirst <= maxWait, "first open for %s is not 0..%s", b.OpenFirst, maxWait)
 	require(b.Probes >= 1 && b.Probes <= maxProbes, "probes %d are not 1..%d", b.Probes, maxProbes)
 	require(b.ProbeWait > 0 && b.ProbeWait <= maxWait, "probe wait %s is not above 0 and up to %s", b.ProbeWait, maxWait)
 }

@@ -41,7 +41,7 @@ func (b *breaker) snapshot() (shown BreakerSnapshot) {
 			Probing: len(m.probes), Recovered: m.recovered, Opened: b.opened, Late: b.late,
 		}
 		if m.state == Open {
-			shown.ProbesAt = since.Add(s.OpenFor)
+			shown.ProbesAt = since.Add(m.pause(s))
 		}
 	})
 	return shown

@@ -23,6 +23,9 @@ func (s *settings) guard(system string) guard.Settings {
 	}
 	settings := guard.Defaults(of.calls)
 	settings.Rate, settings.Timeout, settings.Breaker.OpenFor = of.rate, s.CallTimeout, s.BreakerOpenFor
+	if system == "erp" || system == "wms" { // what is polled is stale until it is asked again; a consumer's work waits anyway
+		settings.Breaker.OpenFirst = s.BreakerOpenFirst
+	}
 	settings.Breaker.ProbeWait = max(settings.Breaker.ProbeWait, s.CallTimeout)
 	return settings
 }

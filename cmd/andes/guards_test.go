@@ -21,6 +21,10 @@ func TestGuardsStartWithWhatIsSet(t *testing.T) {
 			got.Breaker.MinCalls != 20 || got.Breaker.FailPercent != 50 || got.Breaker.OpenFor != 30*time.Second {
 			t.Errorf("%s: %+v", system, got)
 		}
+		polled := system == "erp" || system == "wms"
+		if want := map[bool]time.Duration{true: 2 * time.Second}[polled]; got.Breaker.OpenFirst != want {
+			t.Errorf("%s: the first pause is %s, want %s", system, got.Breaker.OpenFirst, want)
+		}
 	}
 }
 
@@ -34,6 +38,7 @@ func TestGuardsThatWouldNotWorkAreRefusedAtTheStart(t *testing.T) {
 		"huge":                    {func(s *settings) { s.OMSCalls = math.MaxInt }, "ANDES_OMS_*: concurrency"},
 		"a wait without a bound":  {func(s *settings) { s.CallTimeout = 24 * time.Hour }, "ANDES_PAYMENT_*: timeout 24h0m0s"},
 		"longer than a handler":   {func(s *settings) { s.CallTimeout = 11 * time.Second }, "ANDES_CALL_TIMEOUT must not be above 10s"},
+		"a first pause below 0":   {func(s *settings) { s.BreakerOpenFirst = -1 }, "ANDES_ERP_*: first open for -1ns"},
 		"a breaker that is never": {func(s *settings) { s.BreakerOpenFor = 0 }, "ANDES_OMS_*: open for 0s"},
 	} {
 		t.Run(name, func(t *testing.T) {

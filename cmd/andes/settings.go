@@ -78,6 +78,8 @@ type settings struct {
 	CallTimeout    time.Duration `koanf:"call_timeout"`     // of one attempt of a call to any of them
 	BreakerOpenFor time.Duration `koanf:"breaker_open_for"` // before an open breaker lets probes through
 
+	BreakerOpenFirst time.Duration `koanf:"breaker_open_first"` // the same of the systems that are polled, the first time
+
 	RetryTiers        string        `koanf:"retry_tiers"`         // delays of the consumers' retry topics, comma-separated
 	WebhookRetryTiers string        `koanf:"webhook_retry_tiers"` // those of the partners' webhooks
 	OMSRetryFor       time.Duration `koanf:"oms_retry_for"`       // no registration goes to the DLQ before
@@ -124,7 +126,7 @@ func defaultSettings() settings {
 		ERPPoll: 2 * time.Second, WMSPoll: time.Second, FeedCompare: 10 * time.Minute, OMSSettle: 30 * time.Second,
 		ERPCalls: 10, WMSCalls: 10, OMSCalls: 20, PaymentCalls: 20,
 		ERPRate: 50, WMSRate: 50, OMSRate: 400, PaymentRate: 400,
-		CallTimeout: 2 * time.Second, BreakerOpenFor: 30 * time.Second,
+		CallTimeout: 2 * time.Second, BreakerOpenFor: 30 * time.Second, BreakerOpenFirst: 2 * time.Second,
 		RetryTiers: "1m,10m,1h", WebhookRetryTiers: "10s,1m,5m,30m,1h,3h,6h,12h", OMSRetryFor: 24 * time.Hour,
 		PaymentInquiry: time.Minute, PaymentExpiry: 15 * time.Minute, AnswerTTL: 24 * time.Hour,
 		StockStale: 5 * time.Minute, PriceStale: 30 * time.Minute,
