@@ -2,6 +2,7 @@ package promo
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"andes/eventstore"
@@ -95,17 +96,27 @@ func (d *Desk) Report(ctx context.Context, promo string) (Report, error) {
 	}
 	report, there, err := d.config.Store.Report(ctx, promo)
 	if err == nil && !there {
-		err = eventstore.Refuse(CodeNoReport, "there is no report of such a promo")
+		err = eventstore.Refuse(CodeNoReport, "%s", unreported(promo))
 	}
 	return report, err
+}
+
+func unreported(promo string) string {
+	if promo == "" {
+		return "no promo has begun yet"
+	}
+	return fmt.Sprintf("there is no report of the promo %q", promo)
 }
 
 // report makes the report of a promo from its samples, and compares it with the time before.
 func (d *Desk) report(ctx context.Context, state State) (Report, error) {
 	now := d.config.Now()
 	until := state.Until
-	if now.Before(until) {
-		until = now
+	if now.Before(until) { // slots are told when they are over
+		until = now.Truncate(SlotLength)
+		if until.Before(state.From) {
+			until = state.From
+		}
 	}
 	folded := newFold()
 	if err := d.config.Store.Samples(ctx, state.ID, time.Time{}, folded.add); err != nil {

@@ -19,7 +19,7 @@ import (
 type guardsCmd struct {
 	Show  guardsShowCmd  `cmd:"" default:"withargs" help:"How the guards stand and what is set (the default)."`
 	Set   guardsSetCmd   `cmd:"" help:"Change settings of a guard, in all processes, while they run. What is not named stays as it is."`
-	Reset guardsResetCmd `cmd:"" help:"Go back to the configuration."`
+	Reset guardsResetCmd `cmd:"" help:"Take back all that is set of a guard, in all processes: the configuration counts again."`
 }
 
 // opsAccess says how a command gets at the platform, and how it answers.
@@ -107,23 +107,29 @@ func (c guardsShowCmd) Run(ctx context.Context, s *settings, logger *slog.Logger
 // guardsSetCmd changes a guard.
 type guardsSetCmd struct {
 	System        string `arg:"" help:"erp, wms, oms or payment."`
-	Concurrency   *int   `placeholder:"N" help:"Calls at once."`
-	Rate          *int   `placeholder:"N" help:"Calls a second."`
-	QueueWait     string `help:"Longest wait of a call for its place and turn." placeholder:"DURATION"`
-	Timeout       string `help:"Of one attempt." placeholder:"DURATION"`
-	Attempts      *int   `placeholder:"N" help:"Of an idempotent call, the first one included."`
-	Waits         string `help:"Before the second, third and fourth attempt, comma-separated, as 200ms,1s,5s." placeholder:"LIST"`
-	MaxRetryAfter string `help:"A system that asks for a longer pause ends the attempts." placeholder:"DURATION"`
-	Window        *int   `placeholder:"N" help:"Results that the breaker judges."`
-	MinCalls      *int   `placeholder:"N" help:"No fewer are judged."`
-	FailPercent   *int   `placeholder:"N" help:"Of failures, from which on the breaker opens."`
-	SlowAfter     string `help:"An answer that takes as long is slow." placeholder:"DURATION"`
-	SlowPercent   *int   `placeholder:"N" help:"Of failures and slow answers, from which on it opens; 0: slowness opens nothing."`
-	OpenFor       string `help:"Before an open breaker lets probes through." placeholder:"DURATION"`
-	Probes        *int   `placeholder:"N" help:"That have to succeed before it closes."`
-	ProbeWait     string `help:"For a probe's result; then it counts as a failure." placeholder:"DURATION"`
+	Concurrency   *int   `placeholder:"N" help:"Most calls at once."`
+	Rate          *int   `placeholder:"N" help:"Most calls a second."`
+	QueueWait     string `help:"How long a call waits at most for its place and turn." placeholder:"DURATION"`
+	Timeout       string `help:"How long one attempt takes at most." placeholder:"DURATION"`
+	Attempts      *int   `placeholder:"N" help:"Attempts of a call that may be repeated, the first one included."`
+	Waits         string `help:"Pauses before the second, third and fourth attempt, as 200ms,1s,5s; the last one repeats." placeholder:"LIST"`
+	MaxRetryAfter string `help:"Longest pause that the system may ask for (Retry-After); a longer one ends the attempts." placeholder:"DURATION"`
+	Window        *int   `placeholder:"N" help:"How many of the last results the breaker judges."`
+	MinCalls      *int   `placeholder:"N" help:"Results that it needs before it judges."`
+	FailPercent   *int   `placeholder:"N" help:"Percent of failures at which it opens."`
+	SlowAfter     string `help:"An answer that takes as long counts as slow." placeholder:"DURATION"`
+	SlowPercent   *int   `placeholder:"N" help:"Percent of failures and slow answers at which it opens; 0: slowness opens nothing."`
+	OpenFor       string `help:"How long an open breaker lets nothing through before it lets probes through." placeholder:"DURATION"`
+	Probes        *int   `placeholder:"N" help:"Probes that have to succeed before it closes."`
+	ProbeWait     string `help:"How long a probe takes at most; then it counts as a failure." placeholder:"DURATION"`
 	Reason        string `required:"" help:"For the audit log." placeholder:"TEXT"`
 	opsAccess
+}
+
+// Help implements kong.HelpProvider.
+func (guardsSetCmd) Help() string {
+	return "What is set stays over restarts, until a reset. The settings are checked as a whole. For example:\n\n" +
+		"  andes guards set erp --concurrency 5 --timeout 1s --reason 'the ERP is slow today'"
 }
 
 func (c guardsSetCmd) patch() (tuning.Patch, error) {

@@ -27,7 +27,7 @@ type cli struct {
 	DLQ     dlqCmd      `cmd:"" name:"dlq" help:"Look at what consumers gave up, send it back or let it go."`
 	Audit   auditCmd    `cmd:"" help:"List what operators did, newest first."`
 
-	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems and change their settings."`
+	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems (attempts, calls at once and a second, breaker, timeout of every call), and change their settings."`
 	Feeds  feedsCmd  `cmd:"" help:"Look at the feeds of the legacy systems, and at the records of them that can't be used."`
 	Promo  promoCmd  `cmd:"" help:"Go through a promotion: switch promo mode, see how it goes, read its report."`
 

@@ -139,7 +139,7 @@ func TestWhatIsWrongWithAPromoIsToldByItsFlags(t *testing.T) {
 	refused := &eventstore.Refusal{Code: promo.CodeInvalid, Detail: "see errors", Problems: []eventstore.Problem{
 		{Pointer: "/for", Code: promo.CodeInvalid, Detail: "too long"}, {Pointer: "/degraded/cap", Code: promo.CodeInvalid, Detail: "too small"}, {Pointer: "/new", Detail: "odd"},
 	}}
-	if got := byFlags(refused).Error(); got != "PROMO_INVALID: --for: too long\ncap=: too small\n/new: odd" {
+	if got := byFlags(refused).Error(); got != "PROMO_INVALID: --for: too long\ncap: too small\n/new: odd" {
 		t.Errorf("%q", got)
 	}
 	other := eventstore.Refuse(promo.CodeOff, "none is on")

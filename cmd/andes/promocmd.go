@@ -19,9 +19,9 @@ import (
 type promoCmd struct {
 	Status  promoStatusCmd  `cmd:"" default:"withargs" help:"How promo mode stands, and a board of the last minute (the default)."`
 	On      promoOnCmd      `cmd:"" help:"Look at the products, put them into the read model, and switch promo mode on in all processes."`
-	Degrade promoDegradeCmd `cmd:"" help:"Switch the prepared degradations: those named are on, the others off."`
-	Off     promoOffCmd     `cmd:"" help:"End the promo, and its degradations with it."`
-	Report  promoReportCmd  `cmd:"" help:"What a promo was like; of one that is on: so far."`
+	Degrade promoDegradeCmd `cmd:"" help:"Switch the prepared degradations of the promo that is on: those named are on then, the others off."`
+	Off     promoOffCmd     `cmd:"" help:"End the promo now, and its degradations with it."`
+	Report  promoReportCmd  `cmd:"" help:"What a promo was like, beside as long a time before it; of one that is on: so far."`
 }
 
 // promoAccess says how a command gets at promo mode, and how it answers.
@@ -84,7 +84,7 @@ func (a promoAccess) at(ctx context.Context, s *settings, logger *slog.Logger, d
 // promoFlags are the flags of what refusals point at.
 var promoFlags = map[string]string{
 	"/skus": "--skus", "/for": "--for", "/from": "--from", "/microcache": "--microcache", "/reason": "--reason",
-	"/degraded": "degradations", "/degraded/stale": "stale=", "/degraded/cap": "cap=", "/degraded/quotas": "quotas=",
+	"/degraded": "degradations", "/degraded/stale": "stale", "/degraded/cap": "cap", "/degraded/quotas": "quotas",
 }
 
 // byFlags tells what is wrong with a promo by the flags that were given.
@@ -134,10 +134,17 @@ type promoOnCmd struct {
 	For        time.Duration `required:"" help:"How long, from 1m to 24h. It ends by itself." placeholder:"2h"`
 	From       string        `help:"When it begins (RFC 3339, or UTC without an offset); as soon as all processes have heard of it by default." placeholder:"TIME"`
 	Microcache time.Duration `help:"How long answers about stock and prices are kept, per partner and question; 0s: not at all." default:"2s"`
-	Degrade    string        `help:"Degradations from the beginning: stale=30s, cap=5, quotas=50%, comma-separated." placeholder:"LIST"`
-	Force      bool          `help:"Also if products are unknown, too old or missing in the read model."`
+	Degrade    string        `help:"Degradations from the beginning, comma-separated, as stale=30s,cap=5,quotas=50%; none by default (andes promo degrade --help tells what they do)." placeholder:"LIST"`
+	Force      bool          `help:"Also if products are unknown, too old or missing in the read model, or if it can't be looked at."`
 	Reason     string        `required:"" help:"For the audit log." placeholder:"TEXT"`
 	promoAccess
+}
+
+// Help implements kong.HelpProvider.
+func (promoOnCmd) Help() string {
+	return "While promo mode is on, answers about stock and prices are kept for a moment, the promo's products are polled more often, and what all processes do " +
+		"is counted for a report. It begins some seconds later, in all processes at once, and ends by itself. For example:\n\n" +
+		"  andes promo on --skus 10002,10080 --for 2h --reason 'Black Friday'"
 }
 
 // Run implements the command.
@@ -162,9 +169,18 @@ func (c promoOnCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) e
 
 // promoDegradeCmd switches degradations.
 type promoDegradeCmd struct {
-	Degradations string `arg:"" help:"stale=30s (give an answer that old while there is no newer one), cap=5 (show no channel more units), quotas=50% (of the lower tiers), comma-separated; or none."`
+	Degradations string `arg:"" help:"Those that are to be on, comma-separated, as cap=5,quotas=50%; or none."`
 	Reason       string `required:"" help:"For the audit log." placeholder:"TEXT"`
 	promoAccess
+}
+
+// Help implements kong.HelpProvider.
+func (promoDegradeCmd) Help() string {
+	return "The degradations, the least one first:\n\n" +
+		"  stale=30s    give an answer up to that old while there is no newer one; up to 10m\n" +
+		"  cap=5        show no channel more units; what can be ordered stays as it is\n" +
+		"  quotas=50%   leave all tiers but the highest so much of their quotas\n\n" +
+		"What is not named is switched off: name also what is to stay on."
 }
 
 // Run implements the command.
@@ -189,7 +205,7 @@ func (c promoOffCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) 
 
 // promoReportCmd tells what a promo was like.
 type promoReportCmd struct {
-	ID string `arg:"" optional:"" name:"promo" help:"Its id, as status and audit tell it; the last one by default."`
+	ID string `arg:"" optional:"" name:"promo" help:"Its id, as andes promo status and andes audit tell it; the last one by default."`
 	promoAccess
 }
 

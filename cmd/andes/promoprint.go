@@ -36,7 +36,7 @@ func printPromo(out io.Writer, s promo.Status) error {
 	case promo.On:
 		b.row("promo mode", "ON, %s left, until %s", s.Left, stampOf(s.Promo.Until))
 	case promo.Over:
-		b.row("promo mode", "off; the last promo ended %s%s", stampOf(s.Promo.Until), endedBy(s.Promo))
+		b.row("promo mode", "off; the last promo ended %s %s", stampOf(s.Promo.Until), endedBy(s.Promo))
 	}
 	promoRows(b, s.Promo)
 	if s.Look != nil {
@@ -69,9 +69,9 @@ func unreadRow(b board, s promo.Status) {
 
 func endedBy(p promo.State) string {
 	if p.EndedBy == "" {
-		return " by itself"
+		return "by itself"
 	}
-	return " by " + p.EndedBy
+	return "by " + p.EndedBy
 }
 
 func switched(on bool, format string, args ...any) string {
@@ -167,16 +167,16 @@ func windowRows(b board, w promo.Window) {
 // printPromoReport writes the report of a promo.
 func printPromoReport(out io.Writer, r promo.Report) error {
 	b := newBoard(out)
-	state := "so far"
+	state, ended, when := "so far", "", "now"
 	switch {
 	case r.Final:
-		state = "final"
+		state, ended, when = "final", ", ended "+endedBy(r.State), "at the end"
 	case r.State.EndedBy != "" || !r.Until.Before(r.State.Until):
-		state = "over; final once every process has told, within a minute"
+		state, ended, when = "over; final once every process has told, within a minute", ", ended "+endedBy(r.State), "at the end"
 	}
-	b.row("report", "%s; %s to %s (%s)%s", state, stampOf(r.From), stampOf(r.Until), r.Until.Sub(r.From).Round(time.Second), endedBy(r.State))
+	b.row("report", "%s; %s to %s (%s)%s", state, stampOf(r.From), stampOf(r.Until), r.Until.Sub(r.From).Round(time.Second), ended)
 	promoRows(b, r.State)
-	b.row("degraded", "at the end: %s", r.State.Degraded)
+	b.row("degraded", "%s: %s", when, r.State.Degraded)
 	before := "unknown, as not all of as long a time right before it was counted, or another promo was on"
 	if r.Before != nil {
 		before = fmt.Sprintf("%s to %s", stampOf(r.Before.From), stampOf(r.Before.Until))
