@@ -60,6 +60,7 @@ func passes(t *testing.T, source polling.Source, n int) (items []polling.Item) {
 
 // Between two pages of a listing one of its rows moves to its end and another goes: none of the rest is missed,
 // what comes twice is counted once, and a source that gives less than it says it has is told of.
+// Field case POLL-03.
 func TestARoundReadsAListThatChangesUnderIt(t *testing.T) {
 	b := newBench(t, 10)
 	rows, _ := many(25, noon().Add(-time.Hour))
@@ -87,6 +88,7 @@ func TestARoundReadsAListThatChangesUnderIt(t *testing.T) {
 }
 
 // absences are what is taken for gone after rounds that saw these keys.
+// Field case POLL-04.
 func TestOnlyWhatTwoRoundsMissIsGone(t *testing.T) {
 	b := newBench(t, 10)
 	for i := range 5 {

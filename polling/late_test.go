@@ -61,6 +61,7 @@ func (l *oneAtATime) lose() {
 
 // A source that answers after 90 seconds, asked by three processes every 30: one at a time. One that lost the
 // lease gets its old answer after its successor got a newer one, and changes nothing by it.
+// Field case POLL-06.
 func TestALateAnswerOfALostLeaseChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 10)

@@ -95,6 +95,7 @@ func (b *bench) kept(l *ledger) {
 
 // 100 records, of which number 37 can't be used and number 80 fails three times: 98 at once, 80 soon, and 37
 // stays in the ledger until the source has it right, or is read once more when an operator wants it.
+// Field case POLL-07.
 func TestRecordsThatCantBeUsedStayInTheLedgerUntilTheyAreRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 1000)

@@ -229,6 +229,7 @@ func many(n int, at time.Time) (rows []row, want map[string]int64) {
 	return rows, want
 }
 
+// Field case POLL-01.
 func TestAllOfOneMomentAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 7)
@@ -267,6 +268,7 @@ func TestAnIdleFeedCostsOneEmptyPage(t *testing.T) {
 	})
 }
 
+// Field case POLL-01.
 func TestRecordsThatBecomeVisibleLateAreRead(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Minute, 0, 3 * time.Minute} {
 		t.Run(fmt.Sprint("clock of the source ", skew), func(t *testing.T) {
@@ -285,6 +287,7 @@ func TestRecordsThatBecomeVisibleLateAreRead(t *testing.T) {
 	}
 }
 
+// Field case POLL-01.
 func TestARecordThatIsVeryLateIsFoundByLookingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 10)
@@ -362,6 +365,7 @@ func TestLateRecordsAreReadWhileOthersChange(t *testing.T) {
 	})
 }
 
+// Field case POLL-03.
 func TestARecordThatMovesBetweenPagesIsNotMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 10)
@@ -395,6 +399,7 @@ func TestARecordThatMovesBetweenPagesIsNotMissed(t *testing.T) {
 	})
 }
 
+// Field case POLL-05.
 func TestABrokenPageIsAnErrorAndTheCursorStays(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	change := func(id string, at time.Time) polling.Change {
@@ -438,6 +443,7 @@ func TestABrokenPageIsAnErrorAndTheCursorStays(t *testing.T) {
 	}
 }
 
+// Field case POLL-05.
 func TestAPollGoesOnWhereAFaultStoppedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 10)
@@ -469,6 +475,7 @@ func TestAPollGoesOnWhereAFaultStoppedIt(t *testing.T) {
 	})
 }
 
+// Field case POLL-07.
 func TestOneBadRecordDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 30)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Field case: a fixed window lets twice the limit through around its boundary.
+// Field case RATE-03: a fixed window lets twice the limit through around its boundary.
 func TestInAnyStretchNoMoreThanTheBurstAndTheRatePass(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := Limit{PerSecond: rapid.Int64Range(1, 100_000).Draw(rt, "rate")}

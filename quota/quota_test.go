@@ -149,7 +149,7 @@ func TestBurstsOfAQuotaPassAndNoMore(t *testing.T) {
 	})
 }
 
-// Field case: a failing store meant no limit at all, or none let through.
+// Field case RATE-04: a failing store meant no limit at all, or none let through.
 func TestWhileTheStoreFailsEachInstanceCountsByItself(t *testing.T) {
 	for name, fail := range map[string]func(*shared){
 		"down": func(s *shared) { s.set(errors.New("refused"), 0) }, "slow": func(s *shared) { s.set(nil, 2*time.Second) }, "slow and down": func(s *shared) { s.set(errors.New("refused"), time.Second) },
@@ -242,6 +242,7 @@ func TestLevelOneHoldsForEndpointsAndForClientsAlike(t *testing.T) {
 	})
 }
 
+// Field case RATE-03.
 func TestTiersChangeAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, _ := instances(t, 2, &shared{})
@@ -273,7 +274,7 @@ func TestTiersChangeAtRunTime(t *testing.T) {
 	})
 }
 
-// Field case: is a batch of 1,000 SKUs one request or a thousand?
+// Field case RATE-03: is a batch of 1,000 SKUs one request or a thousand?
 func TestARequestIsChargedWhatItCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, _ := instances(t, 1, &shared{})

@@ -62,6 +62,7 @@ func (b *bench) product(sku string) product.State {
 	return legacytest.StateOf(b.Bench, product.Aggregate, sku)
 }
 
+// Field case POLL-04.
 func TestTheComparisonFindsWhatNoStampTells(t *testing.T) {
 	comparing(t, 35, func(t *testing.T, b *bench) {
 		products, prices := b.erp.Tables()
@@ -119,6 +120,7 @@ func TestTheComparisonFindsWhatNoStampTells(t *testing.T) {
 }
 
 // A page that fails half way decides nothing, and the round goes on where it was.
+// Field case POLL-04.
 func TestARoundThatIsBrokenOffDecidesNothing(t *testing.T) {
 	comparing(t, 35, func(t *testing.T, b *bench) {
 		b.round(b.adapter.Products, 4)
@@ -177,6 +179,7 @@ func TestACatalogueThatIsEmptyAllAtOnceRemovesNothing(t *testing.T) {
 
 // Prices for a number of units are not known here: they must not pass for the price of one. From none or one
 // on is any number.
+// Field case MONEY-06.
 func TestPricesByQuantityAreNoPrices(t *testing.T) {
 	with(t, sim.Config{}, func(t *testing.T, b *bench) {
 		b.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -198,6 +201,7 @@ func TestPricesByQuantityAreNoPrices(t *testing.T) {
 }
 
 // What the ERP replaced by something that can't be used is known to be right until then.
+// Field case MONEY-07.
 func TestAPriceThatBreaksIsDoubtedUntilItIsPutRight(t *testing.T) {
 	with(t, sim.Config{}, func(t *testing.T, b *bench) {
 		b.set("GB", "A", "2.55", "GBP")

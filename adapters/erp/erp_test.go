@@ -144,6 +144,7 @@ func TestPricesKeepToTheirCurrency(t *testing.T) {
 	})
 }
 
+// Field case POLL-07, TIME-01.
 func TestRecordsThatBreakTheContractAreRejectedAlone(t *testing.T) {
 	const page = `{"hasMore":false,"items":[
 		{"priceList":"US","sku":"A","amount":2.55,"currency":"USD","updatedAt":"2026-01-02T03:04:05.001Z","version":1},
@@ -171,6 +172,7 @@ func TestRecordsThatBreakTheContractAreRejectedAlone(t *testing.T) {
 	})
 }
 
+// Field case POLL-05.
 func TestAPageThatIsNoneChangesNothing(t *testing.T) {
 	answers := map[string]func(w http.ResponseWriter){
 		"a login page": func(w http.ResponseWriter) {
@@ -224,6 +226,7 @@ func TestAPageThatIsNoneChangesNothing(t *testing.T) {
 	}
 }
 
+// Field case POLL-01.
 func TestItFollowsAnERPThroughFaultsAndAWrongClock(t *testing.T) {
 	with(t, sim.Config{Knobs: sim.Knobs{ClockSkewMs: -180_000}}, func(t *testing.T, b *bench) {
 		ctx, stop := context.WithCancel(t.Context())

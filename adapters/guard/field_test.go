@@ -45,7 +45,7 @@ func served(t *testing.T, g *guard.Guard, perSecond int, length time.Duration) f
 	return 100 * float64(fine.Load()) / float64(sent)
 }
 
-// Field case: limits that react to a slow minute and never come back, because a trickle of errors forbids it.
+// Field case RESIL-02: limits that react to a slow minute and never come back, because a trickle of errors forbids it.
 func TestASlowMinuteLeavesNothingBehindWhateverTheTraffic(t *testing.T) {
 	for name, perSecond := range map[string]int{"a call a second": 1, "two hundred": 200} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestASlowMinuteLeavesNothingBehindWhateverTheTraffic(t *testing.T) {
 	}
 }
 
-// Field case: noise, and answers of two lengths, shrank a limit to its floor.
+// Field case RESIL-02: noise, and answers of two lengths, shrank a limit to its floor.
 func TestNoiseChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &patient{}
@@ -89,7 +89,7 @@ func TestNoiseChangesNothing(t *testing.T) {
 	})
 }
 
-// Field case: a promotion lowers a cap without a restart, and it returns after the promotion.
+// Field case RESIL-03: a promotion lowers a cap without a restart, and it returns after the promotion.
 func TestACapIsLoweredAndComesBackWhileCallsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &patient{}

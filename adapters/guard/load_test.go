@@ -183,6 +183,7 @@ func TestWhoseTimeRunsOutWhileWaitingWasNotTried(t *testing.T) {
 
 // A system gets slower with each call that it works on, and more is asked of it than it can do: what it does
 // stays as quick as its bulkhead makes it, and the rest is turned away.
+// Field case RESIL-03.
 func TestConstantOverloadIsShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inside, done, shed atomic.Int64

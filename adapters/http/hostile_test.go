@@ -178,6 +178,7 @@ func TestNonsenseInAQueryIsRefusedOnEveryRoute(t *testing.T) {
 }
 
 // TestTimesAtTheEdgeOfTheCalendar: an offset can move a time that can be written into a year that can't.
+// Field case TIME-03.
 func TestTimesAtTheEdgeOfTheCalendar(t *testing.T) {
 	e := newEdge(t)
 	for _, at := range []string{

@@ -328,7 +328,7 @@ func TestWhatAnAnswerSaysOfItselfHolds(t *testing.T) {
 	}
 }
 
-// Field case: a promotion's prices and the mode's caches change at the same instant.
+// Field case TIME-02: a promotion's prices and the mode's caches change at the same instant.
 func TestAKeptPriceEndsWithItsDiscount(t *testing.T) {
 	e, _, state := inPromo(t)
 	state.Store(&promo.State{ID: "p", Microcache: promo.Span(30 * time.Second)})

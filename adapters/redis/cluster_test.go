@@ -11,7 +11,7 @@ import (
 	"andes/test/redistest"
 )
 
-// Field cases: CROSSSLOT errors in a cluster only; a thousand keys that became a thousand calls; SKUs
+// Field case REDIS-01: CROSSSLOT errors in a cluster only; a thousand keys that became a thousand calls; SKUs
 // with braces; a slot that moves during the load.
 func TestACluster(t *testing.T) {
 	t.Parallel()

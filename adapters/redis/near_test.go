@@ -350,6 +350,7 @@ func TestWhatChangesWhileItIsReadIsNotKept(t *testing.T) {
 	s.atHand("A", 501)
 }
 
+// Field case REDIS-01.
 func TestASlotThatMovesTakesWhatWasAtHandWithIt(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartCluster(t, 3)

@@ -20,6 +20,7 @@ import (
 var reads = quota.Key{Group: quota.Reads, Partner: "acme"}
 
 // The script and the model in Go must agree to the last digit, by the server's own times.
+// Field case RATE-01.
 func TestTheQuotaScriptDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
 	config := redistest.Config(t)
@@ -71,7 +72,7 @@ func seeds(rt *rapid.T) string {
 	}
 }
 
-// Field case: a counter without a time to live blocks a client for ever.
+// Field case RATE-01: a counter without a time to live blocks a client for ever.
 func TestWhateverIsUnderAQuotasKeyMendsItself(t *testing.T) {
 	t.Parallel()
 	config := redistest.Config(t)
@@ -183,7 +184,7 @@ func (e *emptied) refused(asked, given time.Time) {
 	}
 }
 
-// Field case: three instances whose clocks differ share one quota, without a boundary where twice passes.
+// Field case RATE-03: three instances whose clocks differ share one quota, without a boundary where twice passes.
 func TestInstancesWithWrongClocksShareOneQuota(t *testing.T) {
 	t.Parallel()
 	config := redistest.Config(t)
@@ -236,7 +237,7 @@ func (c *counted) Take(ctx context.Context, key quota.Key, limit quota.Limit, co
 	return c.Store.Take(ctx, key, limit, cost, extra)
 }
 
-// Field cases: a store that is stopped, one that hangs, and one that comes back empty.
+// Field case RATE-04: a store that is stopped, one that hangs, and one that comes back empty.
 func TestQuotasOutliveTheirRedis(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct {

@@ -54,6 +54,7 @@ func levels(n int) []feed.Row[sim.Level] {
 
 // The WMS lowers a level below what is held, then sends none at all: nothing more is sold, what can't be used
 // is rejected alone and doubted, and the next level makes it right.
+// Field case STOCK-09.
 func TestAnOversoldSKUAndARecordWithoutALevelRecover(t *testing.T) {
 	with(t, sim.Config{}, func(t *testing.T, b *bench) {
 		read := func(version int, onHand string) {

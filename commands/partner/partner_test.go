@@ -40,6 +40,7 @@ func TestWhatAChannelSeesOfTheStock(t *testing.T) {
 	}
 }
 
+// Field case MONEY-05.
 func TestTheBestDiscountCountsAndTheyDoNotAddUp(t *testing.T) {
 	percent := func(p string) partner.Discount { return partner.Discount{Percent: p} }
 	off := func(amount string) partner.Discount { return partner.Discount{Amount: usd(amount)} }
@@ -73,6 +74,7 @@ func TestTheBestDiscountCountsAndTheyDoNotAddUp(t *testing.T) {
 
 // A window is half-open and about instants: the zone in which it was written changes nothing, nor does
 // the zone of the machine.
+// Field case TIME-01.
 func TestAWindowIsTheSameInEveryZone(t *testing.T) {
 	santiago := time.FixedZone("-03", -3*60*60)
 	kolkata := time.FixedZone("+05:30", 5*60*60+30*60)
@@ -121,6 +123,7 @@ func TestAWindowMayBeOpenAtEitherEnd(t *testing.T) {
 	}
 }
 
+// Field case MONEY-07.
 func TestAPriceIsAlwaysAboveZeroAndNeverAboveTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := money.Money{Minor: rapid.Int64Range(1, 1_000_000).Draw(t, "list"), Currency: "USD"}

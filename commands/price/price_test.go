@@ -59,6 +59,7 @@ func TestARemovedPriceComesBackOnlyWithANewerVersion(t *testing.T) {
 	}
 }
 
+// Field case MONEY-07.
 func TestPricesThatAreNoneAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		report price.Report

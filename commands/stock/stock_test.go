@@ -47,6 +47,7 @@ func TestLevelsThatAreNoneAreRefused(t *testing.T) {
 
 // The WMS lowers a level below what is reserved: nothing more is sold, nothing is repaired by hand, and
 // the next level makes it right.
+// Field case STOCK-09.
 func TestAnOversoldSKURecoversByItself(t *testing.T) {
 	s := memtest.OpenShop(t, map[string]int64{"A": 5})
 	s.Do(t, memtest.Order("o-1", memtest.Line("A", 5)))

@@ -64,6 +64,7 @@ var outages = map[string]struct{ begins, ends func(*proxy) }{
 	"failed over": {stall, replace},
 }
 
+// Field case REDIS-02.
 func TestRedisMayBeAway(t *testing.T) {
 	t.Parallel()
 	for name, away := range outages {

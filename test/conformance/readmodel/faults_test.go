@@ -164,6 +164,7 @@ var faults = map[string]struct{ begin, end func(*retailer) }{
 	},
 }
 
+// Field case REDIS-02, REDIS-04.
 func TestAnswersStayRightWhateverHappensToRedis(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
