@@ -77,7 +77,7 @@ func TestTheRelayIsToldWhatToPublishAgain(t *testing.T) {
 	}
 	told := func() (order eventstore.Republication) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && !order.Open(); {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && !order.Open(); {
 			if order, err = session.Republication(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -44,7 +44,7 @@ type bench struct {
 }
 
 // Two cores are shared with Tryton and with other tests.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // open is for one test at a time: Tryton's server fails now and then while it loads the modules for a new
 // database and works on another one.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	waitForBroker = 20 * time.Second
+	waitForBroker = time.Minute
 	topic         = "andes.events.order"
 )
 

@@ -41,17 +41,19 @@ func send(t *testing.T, url, body string, headers ...string) {
 	}
 }
 
+const patience = time.Minute
+
 // eventually polls a condition that another process's clock makes true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }
