@@ -29,6 +29,7 @@ import (
 type near struct {
 	most   int    // bytes
 	prefix string // of all keys
+	counts nearCounts
 
 	mu       sync.RWMutex
 	pointer  shelf[projections.Generations] // one, under ""
@@ -281,5 +282,6 @@ func learned[V any](n *near, s *shelf[V], generation projections.Generation, key
 			return
 		}
 		largest.evict()
+		n.counts.evicted.Add(1)
 	}
 }

@@ -77,6 +77,7 @@ func look[V any](n *near, of book[V], generation projections.Generation, skus []
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if shelf.generation != generation {
+		n.counts.looked(0, len(skus))
 		return skus
 	}
 	for _, sku := range skus {
@@ -87,6 +88,7 @@ func look[V any](n *near, of book[V], generation projections.Generation, skus []
 			found[sku] = entry.value
 		}
 	}
+	n.counts.looked(len(skus)-len(wanted), len(wanted))
 	return wanted
 }
 

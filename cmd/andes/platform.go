@@ -114,6 +114,9 @@ func (p *platform) openServices(ctx context.Context) error {
 		return err
 	}
 	p.redis = client
+	if err := client.Measure(p.metrics); err != nil {
+		return err
+	}
 	_, err = eventually(ctx, p.settings.StartWait, "Kafka", func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, p.provision().Check(ctx)
 	})
