@@ -681,6 +681,17 @@ func TestWhatWasNotCountedBeforeAPromoIsUnknown(t *testing.T) {
 			}
 			time.Sleep(2*time.Minute + 10*time.Second)
 		},
+		"another promo was on for a part of it": func(t *testing.T, p *process, _ *shared) {
+			time.Sleep(10*time.Minute + 8*time.Second)
+			if _, err := p.On(t.Context(), plan("B")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(6*time.Second + 20*time.Second)
+			if _, err := p.Off(t.Context(), "ada", "it was too early"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(30 * time.Second)
+		},
 		"nobody ran for a while": func(_ *testing.T, _ *process, store *shared) {
 			time.Sleep(10 * time.Minute)
 			store.mu.Lock()

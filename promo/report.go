@@ -85,6 +85,7 @@ type fold struct {
 type slotSum struct {
 	at      time.Time
 	seconds float64 // that it is about
+	counted float64 // of them, those of which a process told
 	reads   Latency
 	legacy  map[string]int64
 	refused int64
@@ -99,7 +100,7 @@ func (f *fold) add(slot time.Time, process string, s Sample) {
 		f.slots = append(f.slots, slotSum{at: slot, seconds: SlotLength.Seconds()})
 	}
 	last := &f.slots[len(f.slots)-1]
-	last.seconds = max(last.seconds, s.Seconds)
+	last.seconds, last.counted = max(last.seconds, s.Seconds), max(last.counted, s.Seconds)
 	last.reads, last.legacy, last.refused = last.reads.Plus(s.Reads), plus(last.legacy, s.Legacy), last.refused+s.Refused
 	for feed, age := range s.Ages {
 		f.ages[feed] = append(f.ages[feed], age)
@@ -109,7 +110,7 @@ func (f *fold) add(slot time.Time, process string, s Sample) {
 // counted is of how many seconds there are samples.
 func (f *fold) counted() (seconds float64) {
 	for _, slot := range f.slots {
-		seconds += slot.seconds
+		seconds += slot.counted
 	}
 	return seconds
 }

@@ -221,6 +221,11 @@ func (w Warmer) judgePrices(ctx context.Context, skus []string, lists []priceLis
 }
 
 // away says of an error of the copy that the copy could not be reached.
-func away(err error) error {
-	return fmt.Errorf("the read model: %w: %w", eventstore.ErrUnavailable, err)
-}
+func away(err error) error { return notReached{fmt.Errorf("the read model: %w", err)} }
+
+// notReached is an eventstore.ErrUnavailable that does not say that it is the event store.
+type notReached struct{ error }
+
+func (notReached) Is(target error) bool { return target == eventstore.ErrUnavailable }
+
+func (n notReached) Unwrap() error { return n.error }
