@@ -67,7 +67,7 @@ func (a *API) feedDeskEndpoints() []*endpoint {
 		},
 		{
 			method: http.MethodPost, path: "/ops/feeds/{feed}/reread", id: "rereadRecords", tag: "operations", summary: "Read records of a feed once more",
-			description: "Needs the role ops-admin. They are read with the next poll, alone, where the feed gives single records; else the next comparison of all reads them.",
+			description: "Needs the role ops-admin. Those of the list of rejects are read with the next poll, alone, where the feed gives single records; else the next comparison of all reads them.",
 			access:      opsAdmins, body: reflect.TypeFor[rereadBody](), handle: (*call).rereadRecords,
 			answers:  []answer{{status: 200, description: "Noted", body: reflect.TypeFor[rereadAnswer]()}},
 			refusals: []eventstore.Code{CodeFeedUnknown},

@@ -22,7 +22,7 @@ import (
 type feedsCmd struct {
 	Show    feedsShowCmd    `cmd:"" default:"withargs" help:"Until when each feed is in step, and how many of its records can't be used (the default)."`
 	Rejects feedsRejectsCmd `cmd:"" help:"List the records that can't be used, and why. Each leaves the list when its source has put it right."`
-	Reread  feedsRereadCmd  `cmd:"" help:"Have records read once more, with the next poll or the next comparison of all."`
+	Reread  feedsRereadCmd  `cmd:"" help:"Have records that can't be used read once more, with the next poll or the next comparison of all."`
 }
 
 // feedDesk is where a command works: at the ops API, or at PostgreSQL itself.
@@ -232,6 +232,9 @@ func (c feedsRereadCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) er
 			Count int `json:"count"`
 		}{count})
 	}
-	_, err = fmt.Printf("%d of %d records will be read once more\n", count, len(c.IDs))
+	if _, err = fmt.Printf("%d of %d records will be read once more\n", count, len(c.IDs)); err != nil || count == len(c.IDs) {
+		return err
+	}
+	_, err = fmt.Println("the others are not among those that can't be used (andes feeds rejects)")
 	return err
 }
