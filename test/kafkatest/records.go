@@ -12,7 +12,9 @@ import (
 // Produce writes raw records and waits for the acks.
 func (e *Env) Produce(t testing.TB, messages ...*sarama.ProducerMessage) {
 	t.Helper()
-	producer, err := sarama.NewSyncProducer(e.Cluster.Brokers, e.config())
+	config := e.config()
+	config.Producer.Idempotent, config.Net.MaxOpenRequests = true, 1 // a busy broker's late answer makes no record come twice, or later
+	producer, err := sarama.NewSyncProducer(e.Cluster.Brokers, config)
 	if err != nil {
 		t.Fatal(err)
 	}
