@@ -31,6 +31,7 @@ type options struct {
 	pollers   int
 	every     time.Duration
 	duration  time.Duration
+	warmUp    time.Duration
 }
 
 func main() {
@@ -45,6 +46,7 @@ func main() {
 	flag.IntVar(&o.pollers, "pollers", 50, "partners that ask for all, and that follow")
 	flag.DurationVar(&o.every, "every", time.Second, "between two polls")
 	flag.DurationVar(&o.duration, "duration", 5*time.Second, "of each run of the crowd, and of the polls")
+	flag.DurationVar(&o.warmUp, "warmup", 20*time.Second, "before the first run: a broker that has just started is still compiling itself")
 	flag.Parse()
 	if err := run(ctx, o, measure.Stdout()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-changes:", err)
@@ -59,6 +61,9 @@ func run(ctx context.Context, o options, report measure.Report) error {
 	report.Note("real PostgreSQL (fsync and synchronous_commit on), Kafka (acks=all) and Redis; one query instance, one process with relay and projector, and the generator on the same two cores; %d SKUs; nothing of a follower is kept by the platform, its cursor is",
 		o.skus)
 	return onPlatform(ctx, o, func(ctx context.Context, p *platform) error {
+		if _, err := p.steady(ctx, o.rate, o.warmUp); err != nil {
+			return err
+		}
 		if err := p.arrival(ctx, o, report); err != nil {
 			return fmt.Errorf("arrival: %w", err)
 		}
