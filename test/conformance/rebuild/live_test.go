@@ -28,11 +28,13 @@ func (w *world) settleFeed() {
 	kafkatest.Eventually(w.t, "the feed has brought everything", func() bool { return len(w.differing()) == 0 })
 }
 
-// changesEvery is the pause of each of the writers between two changes: together 200 a second, which the
-// feed keeps up with.
+// changesEvery is the pause of each of the writers between two changes: together 200 a second. The feed has to keep up with
+// them, or no rebuild comes to its end; each writer waits for it now and then, as a slow machine needs.
 const (
 	writers      = 4
 	changesEvery = 20 * time.Millisecond
+	unseen       = 10 // changes of a writer, at the most
+	looksEvery   = 5 * time.Millisecond
 )
 
 // changes changes stock until stop is called; levels only rise.
@@ -44,22 +46,32 @@ func (w *world) changes(ctx context.Context, next func(n int) string) (stop func
 		all.Go(func() {
 			ticker := time.NewTicker(changesEvery)
 			defer ticker.Stop()
-			for {
+			for made := 1; ; made++ {
 				select {
 				case <-ctx.Done():
 					return
 				case <-ticker.C:
 				}
 				n := counter.Add(1)
-				_, err := w.store.Execute(ctx, eventstore.Request{Command: level(next(int(n)), 1000+n, 1000+n)})
+				changed := next(int(n))
+				_, err := w.store.Execute(ctx, eventstore.Request{Command: level(changed, 1000+n, 1000+n)})
 				if err != nil && ctx.Err() == nil {
 					w.t.Error(err)
 					return
+				}
+				for made%unseen == 0 && ctx.Err() == nil && !w.shows(ctx, changed, 1000+n) {
+					<-ticker.C
 				}
 			}
 		})
 	}
 	return sync.OnceFunc(func() { cancel(); all.Wait() })
+}
+
+// shows tells whether Redis has a level, or a later one.
+func (w *world) shows(ctx context.Context, sku string, level int64) bool {
+	copied, err := redis.NewReader(w.client).Stock(ctx, []string{sku})
+	return err == nil && copied.Found[sku].Net >= level
 }
 
 // watcher reads stock, and finds answers that go back in time or lack a SKU.
@@ -101,7 +113,9 @@ func (w *world) watch(readers int, skus []string) (stop func()) {
 		all.Go(func() {
 			defer reader.Close()
 			x := &watcher{reader, map[string]int64{}}
-			for ctx.Err() == nil {
+			ticker := time.NewTicker(looksEvery)
+			defer ticker.Stop()
+			for ; ctx.Err() == nil; <-ticker.C {
 				if err := x.look(ctx, skus); err != nil && ctx.Err() == nil {
 					w.t.Error(err)
 					return
