@@ -41,7 +41,7 @@ func TestAddressesThatAreNotPartners(t *testing.T) {
 // senderTo makes a sender as it runs, without a store.
 func senderTo(t *testing.T, development bool) *Sender {
 	t.Helper()
-	cfg := Config{Development: development, Timeout: 500 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}.withDefaults()
+	cfg := Config{Development: development, Timeout: 3 * time.Second, Log: slog.New(slog.DiscardHandler)}.withDefaults()
 	metrics, err := newMetrics(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestForeignAnswers(t *testing.T) {
 			if (err == nil) != c.delivered {
 				t.Errorf("error %v", err)
 			}
-			if took := time.Since(begun); took > 5*time.Second {
+			if took := time.Since(begun); took > time.Minute { // far below what they would hold it for
 				t.Errorf("took %s", took)
 			}
 		})
