@@ -109,7 +109,7 @@ const maxOrderPages = 100
 
 // OrderEvents implements promo.Store.
 func (s Settings) OrderEvents(ctx context.Context, from, until time.Time) (map[string]int64, error) {
-	log := ChangeLog{DB: s.DB}
+	log := ChangeLog(s)
 	after, err := log.Before(ctx, from)
 	if err != nil {
 		return nil, err
