@@ -313,7 +313,7 @@ func setOffset(t *testing.T, env *kafkatest.Env, topic string, offset int64) {
 }
 
 func parkedComesAgain(t *testing.T, env *kafkatest.Env) {
-	const delay = 2 * time.Second
+	const delay = 5 * time.Second // a slow machine stops the first consumer before
 	ensureLadder(t, env, 1, delay)
 	produceEvents(t, env, versionsOf("o1", 1, 3)...)
 	got := &order{}
