@@ -3,7 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"net/http"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -245,7 +245,7 @@ func seconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
 }
 
-// invalid makes one refusal of all problems. Its code is the problems' own when they agree.
+// invalid makes one refusal of all problems. Its code is the problems' own when they agree, its detail that of a single one.
 func invalid(problems []eventstore.Problem) error {
 	if len(problems) == 0 {
 		return nil
@@ -254,5 +254,9 @@ func invalid(problems []eventstore.Problem) error {
 	if slices.ContainsFunc(problems, func(p eventstore.Problem) bool { return p.Code != code }) {
 		code = CodeValidation
 	}
-	return &eventstore.Refusal{Code: code, Detail: http.StatusText(meanings[code].status) + ": see errors", Problems: problems}
+	detail := fmt.Sprintf("%d faults: see errors", len(problems))
+	if len(problems) == 1 {
+		detail = problems[0].Pointer + ": " + problems[0].Detail
+	}
+	return &eventstore.Refusal{Code: code, Detail: detail, Problems: problems}
 }

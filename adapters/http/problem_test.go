@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -84,6 +85,20 @@ func TestExtraMembersStandBesideTheOthers(t *testing.T) {
 		_, body := renderProblem(&eventstore.Refusal{Code: CodeValidation, Extra: extra}, "c")
 		if !json.Valid(body) || !strings.Contains(string(body), `"status":422`) {
 			t.Errorf("%v: %s", extra, body)
+		}
+	}
+}
+
+func TestTheDetailOfAnInvalidRequestSaysWhatIsWrong(t *testing.T) {
+	one := eventstore.Problem{Pointer: "/skus", Code: CodeLengthInvalid, Detail: "at least 1 items are needed"}
+	other := eventstore.Problem{Pointer: "/sku", Code: CodeMemberUnknown, Detail: "there is no such member"}
+	for want, problems := range map[string][]eventstore.Problem{
+		"LENGTH_INVALID: /skus: at least 1 items are needed": {one},
+		"VALIDATION_FAILED: 2 faults: see errors":            {one, other},
+	} {
+		var refusal *eventstore.Refusal
+		if err := invalid(problems); !errors.As(err, &refusal) || string(refusal.Code)+": "+refusal.Detail != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -94,6 +94,9 @@ func merge[K KnobSet](current K, patch []byte) (K, error) {
 	}
 	next := current
 	if err := json.Unmarshal(patch, &next); err != nil {
+		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+			return current, fmt.Errorf("knob %q can't be a %s: it is a %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Value, wrong.Type)
+		}
 		return current, fmt.Errorf("knobs: %w", err)
 	}
 	if err := next.Validate(); err != nil {

@@ -193,6 +193,14 @@ func TestABadKnobIsRefusedAndChangesNothing(t *testing.T) {
 	}
 }
 
+func TestAKnobOfTheWrongTypeIsToldByItsName(t *testing.T) {
+	s := newSystem(t, knobs{})
+	answer := labtest.Do[map[string]string](t, s.Handler(), http.MethodPut, "/_lab/knobs", `{"outage":"maybe"}`, http.StatusBadRequest)
+	if want := `knob "outage" can't be a string: it is a bool`; answer["error"] != want {
+		t.Errorf("%q, want %q", answer["error"], want)
+	}
+}
+
 func TestStatsCountCallsByRouteAndStatusAndResetEmptiesThem(t *testing.T) {
 	inBubble(t, knobs{}, func(t *testing.T, s *system) {
 		for range 20 {
