@@ -1,7 +1,7 @@
 package redis_test
 
 import (
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,7 +88,7 @@ func callsOf(t *testing.T, server *redistest.Server, command string) int {
 	return calls
 }
 
-// moveSlots moves the first slots that hold keys to another master, as a resharding does.
+// moveSlots moves some slots that hold keys to another master, as a resharding does.
 func moveSlots(t *testing.T, from, to *redistest.Server) {
 	t.Helper()
 	id := func(server *redistest.Server) string {
@@ -100,24 +100,37 @@ func moveSlots(t *testing.T, from, to *redistest.Server) {
 	}
 	fromID, toID := id(from), id(to)
 	host, port, _ := strings.Cut(to.Addr, ":")
-	moved := 0
-	for slot := 0; slot < 1<<14/3 && moved < 5; slot++ {
-		name := fmt.Sprint(slot)
-		keys, err := from.Must("CLUSTER", "GETKEYSINSLOT", name, "1000").AsStrSlice()
+	for _, slot := range heldSlots(t, from, 5) {
+		keys, err := from.Must("CLUSTER", "GETKEYSINSLOT", slot, "1000").AsStrSlice()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(keys) == 0 {
-			continue
+		to.Must("CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+		from.Must("CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+		from.Must(append([]string{"MIGRATE", host, port, "", "0", "60000", "KEYS"}, keys...)...)
+		to.Must("CLUSTER", "SETSLOT", slot, "NODE", toID)
+		from.Must("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
+}
+
+// heldSlots gives some slots of which the server holds keys.
+func heldSlots(t *testing.T, server *redistest.Server, most int) (slots []string) {
+	t.Helper()
+	keys, err := server.Must("KEYS", "*").AsStrSlice()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	for _, key := range keys {
+		slot, err := server.Must("CLUSTER", "KEYSLOT", key).AsInt64()
+		if err != nil {
+			t.Fatal(err)
 		}
-		to.Must("CLUSTER", "SETSLOT", name, "IMPORTING", fromID)
-		from.Must("CLUSTER", "SETSLOT", name, "MIGRATING", toID)
-		from.Must(append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
-		to.Must("CLUSTER", "SETSLOT", name, "NODE", toID)
-		from.Must("CLUSTER", "SETSLOT", name, "NODE", toID)
-		moved++
+		if name := strconv.FormatInt(slot, 10); !slices.Contains(slots, name) {
+			slots = append(slots, name)
+		}
+		if len(slots) == most {
+			break
+		}
 	}
-	if moved == 0 {
-		t.Fatal("no slot with keys")
-	}
+	return slots
 }
