@@ -50,7 +50,7 @@ type Standing struct {
 	Tiers      string    `json:"tiers,omitempty" example:"bronze=20/2,silver=100/10,gold=500/50" doc:"What counts for all instances"`
 	Configured string    `json:"configured" example:"bronze=20/2,silver=100/10,gold=500/50" doc:"What the configuration says, in the instance that answers"`
 	Here       string    `json:"here" example:"bronze=20/2,silver=100/10,gold=500/50" doc:"What the instance that answers keeps to: other than tiers until it has followed, and while a promo lowers the lower tiers"`
-	ChangedBy  string    `json:"changedBy,omitempty" example:"ops-admin" doc:"Who set tiers; none: nobody did"`
+	ChangedBy  string    `json:"changedBy,omitempty" example:"ops-admin" doc:"Who set or reset them last; none: nobody did"`
 	ChangedAt  time.Time `json:"changedAt,omitzero"`
 	Unread     string    `json:"unread,omitempty" doc:"What is set can't be read now, and why: tiers are not told"`
 }

@@ -50,7 +50,7 @@ func (d directGuards) SetGuard(ctx context.Context, change tuning.Change) (tunin
 // opsClient gives the command line's side of the ops API.
 func (s *settings) opsClient() (*opsclient.Client, error) {
 	if s.OpsURL == "" {
-		return nil, errors.New("ANDES_OPS_URL is not set: say where the ops API is, or work with --direct")
+		return nil, errors.New("ANDES_OPS_URL is not set: say where the ops API is (commands that have --direct work without it)")
 	}
 	if s.OpsToken == "" {
 		return nil, errors.New("ANDES_OPS_TOKEN is not set: a bearer token with the role ops-viewer or ops-admin is needed")

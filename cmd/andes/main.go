@@ -29,6 +29,7 @@ type cli struct {
 
 	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems (attempts, calls at once and a second, breaker, timeout of every call), and change their settings."`
 	Feeds  feedsCmd  `cmd:"" help:"Look at the feeds of the legacy systems, and at the records of them that can't be used."`
+	Quotas quotasCmd `cmd:"" help:"Look at the limits of the partners' tiers and change them."`
 	Promo  promoCmd  `cmd:"" help:"Go through a promotion: switch promo mode, see how it goes, read its report."`
 
 	Projections projectionsCmd `cmd:"" help:"Look at the read models, rebuild, verify and roll them back."`

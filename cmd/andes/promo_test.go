@@ -13,6 +13,7 @@ import (
 
 	"andes/eventstore"
 	"andes/promo"
+	"andes/quota"
 )
 
 func TestProductsAreNamedOneByOneOrInAFile(t *testing.T) {
@@ -140,6 +141,10 @@ func TestWhatIsWrongWithAPromoIsToldByItsFlags(t *testing.T) {
 		{Pointer: "/for", Code: promo.CodeInvalid, Detail: "too long"}, {Pointer: "/degraded/cap", Code: promo.CodeInvalid, Detail: "too small"}, {Pointer: "/new", Detail: "odd"},
 	}}
 	if got := byFlags(refused).Error(); got != "PROMO_INVALID: --for: too long\ncap: too small\n/new: odd" {
+		t.Errorf("%q", got)
+	}
+	limits := &eventstore.Refusal{Code: quota.CodeInvalid, Problems: []eventstore.Problem{{Pointer: "/tiers", Detail: "gold is there twice"}}}
+	if got := byFlags(limits).Error(); got != "QUOTA_INVALID: tiers: gold is there twice" {
 		t.Errorf("%q", got)
 	}
 	other := eventstore.Refuse(promo.CodeOff, "none is on")

@@ -13,6 +13,7 @@ import (
 	"andes/adapters/opsclient"
 	"andes/eventstore"
 	"andes/promo"
+	"andes/quota"
 )
 
 // promoCmd is what operators do with promo mode.
@@ -81,21 +82,23 @@ func (a promoAccess) at(ctx context.Context, s *settings, logger *slog.Logger, d
 	return do(directPromo{desk})
 }
 
-// promoFlags are the flags of what refusals point at.
-var promoFlags = map[string]string{
+// flagsOf are the flags and arguments of what refusals point at.
+var flagsOf = map[string]string{
+	"/tiers": "tiers",
+
 	"/skus": "--skus", "/for": "--for", "/from": "--from", "/microcache": "--microcache", "/reason": "--reason",
 	"/degraded": "degradations", "/degraded/stale": "stale", "/degraded/cap": "cap", "/degraded/quotas": "quotas",
 }
 
-// byFlags tells what is wrong with a promo by the flags that were given.
+// byFlags tells what is wrong with a promo, or with limits, by the flags that were given.
 func byFlags(err error) error {
 	var refused *eventstore.Refusal
-	if !errors.As(err, &refused) || refused.Code != promo.CodeInvalid || len(refused.Problems) == 0 {
+	if !errors.As(err, &refused) || refused.Code != promo.CodeInvalid && refused.Code != quota.CodeInvalid || len(refused.Problems) == 0 {
 		return err
 	}
 	var faults []error
 	for _, problem := range refused.Problems {
-		flag, known := promoFlags[problem.Pointer]
+		flag, known := flagsOf[problem.Pointer]
 		if !known {
 			flag = problem.Pointer
 		}
