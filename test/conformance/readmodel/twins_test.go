@@ -65,7 +65,7 @@ func openTwins(t *testing.T, config redis.Config, threshold time.Duration) *twin
 	t.Helper()
 	client, writer := redistest.Open(t, config), redistest.Open(t, config)
 	w := &twins{t: t, metrics: prometheus.NewRegistry(), writer: writer, model: model(t, writer)}
-	reader := fallback(t, queries.FallbackConfig{Copy: redis.NewReader(client), States: memory(t)})
+	reader := fallback(t, queries.FallbackConfig{Copy: redis.NewReader(client), States: memory(t), CopyTimeout: busy})
 	open := func(reader queries.Reader, metrics *prometheus.Registry) *httpapi.API {
 		api, err := httpapi.New(httpapi.Config{
 			Roles: []httpapi.Role{httpapi.Query}, Reader: reader, Orders: noOrders{}, Partners: w,
