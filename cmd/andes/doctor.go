@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,14 @@ type finding struct {
 	need   string
 	state  string
 	remedy string // empty: nothing to do
+	mark   string // empty: ok or, with a remedy, MISSING
 }
+
+// Marks of findings that are neither well nor missing.
+const (
+	wrongMark   = "WRONG"   // it is there, and not as it has to be
+	unknownMark = "unknown" // nobody knows it, or could look
+)
 
 // checkTimeout bounds each look.
 const checkTimeout = 5 * time.Second
@@ -40,7 +48,7 @@ var errUnwell = errors.New("something is missing, see above")
 // Run implements the command.
 func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 	checks := []func(context.Context, *settings) finding{
-		checkSettings, checkPostgres, checkSchema, checkRelay, checkRedis, checkKafka, checkTopics,
+		checkSettings, checkNames, checkPostgres, checkSchema, checkRelay, checkRedis, checkKafka, checkTopics,
 		legacy("ERP", "erp_url", "reads go on without it, with stale: true", func(s *settings) string { return s.ERPURL }),
 		legacy("WMS", "wms_url", "reads go on without it, with stale: true; orders are not dispatched", func(s *settings) string { return s.WMSURL }),
 		legacy("OMS", "oms_url", "confirmed orders wait for it", func(s *settings) string { return s.OMSURL }),
@@ -60,11 +68,15 @@ func report(out io.Writer, findings []finding) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	unwell := false
 	for _, f := range findings {
-		mark := "ok     "
+		mark := "ok"
 		if f.remedy != "" {
 			mark, unwell = "MISSING", true
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", mark, f.need, f.state)
+		first, rest, _ := strings.Cut(f.state, "\n")
+		fmt.Fprintf(table, "%s\t%s\t%s\n", cmp.Or(f.mark, mark), f.need, first)
+		for line := range strings.Lines(rest) {
+			fmt.Fprintf(table, "\t\t%s\n", strings.TrimSuffix(line, "\n"))
+		}
 		if f.remedy != "" {
 			fmt.Fprintf(table, "\t\t-> %s\n", f.remedy)
 		}
@@ -80,10 +92,20 @@ func report(out io.Writer, findings []finding) error {
 
 func checkSettings(_ context.Context, s *settings) finding {
 	f := finding{need: "settings", state: s.Env}
-	if err := s.check(); err != nil {
-		f.state, f.remedy = strings.ReplaceAll(err.Error(), "\n", "; "), "set ANDES_… accordingly; ANDES_ENV=development needs no issuer"
+	if err := errors.Join(s.wrong()...); err != nil {
+		f.state, f.remedy, f.mark = strings.Join(lines(err), "\n"), "set ANDES_… accordingly; ANDES_ENV=development needs no issuer", wrongMark
 	}
 	return f
+}
+
+// checkNames looks whether all that is set is a setting.
+func checkNames(_ context.Context, s *settings) finding {
+	ofFile, ofEnvironment := s.strangers()
+	err := errors.Join(append(ofFile, ofEnvironment...)...)
+	if err == nil {
+		return finding{need: "names of settings", state: "all known"}
+	}
+	return finding{need: "names of settings", state: strings.Join(lines(err), "\n"), remedy: "put the names right, or take them out", mark: unknownMark}
 }
 
 const startServices = "start it, for example by `make run`"

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -115,9 +114,10 @@ func newParser(line *cli) *kong.Kong {
 	return kong.Must(line, kong.Name("andes"), kong.Description("Event-sourced CQRS between sales channels and slow systems."), kong.Vars{"roles": roleNames(roles)})
 }
 
-// fail says in one line what is wrong.
+// fail says what is wrong, in a line for each fault.
 func fail(err error) int {
-	faults := strings.ReplaceAll(err.Error(), "\n", "; ")
-	fmt.Fprintln(os.Stderr, "andes:", strings.Join(strings.Fields(faults), " "))
+	for _, line := range lines(err) {
+		fmt.Fprintln(os.Stderr, "andes:", line)
+	}
 	return 1
 }

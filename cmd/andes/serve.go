@@ -18,6 +18,10 @@ func (c serveCmd) Run(ctx context.Context, s *settings, logger *slog.Logger) err
 	if err := s.check(); err != nil {
 		return err
 	}
+	_, strangers := s.strangers()
+	for _, stranger := range strangers {
+		logger.Warn("a variable is no setting", "detail", stranger.Error())
+	}
 	chosen, err := chooseRoles(c.Roles)
 	if err != nil {
 		return err

@@ -107,7 +107,8 @@ type settings struct {
 	StartWait time.Duration `koanf:"start_wait"` // for services at start
 	StopWait  time.Duration `koanf:"stop_wait"`  // for each stage at stop
 
-	unknown []string // of the file
+	unknown          []string // of the file
+	unknownVariables []string // of the environment
 }
 
 const (
@@ -164,39 +165,45 @@ func loadSettings(path string) (*settings, error) {
 	if err := k.Load(fromEnv, nil); err != nil {
 		return nil, fmt.Errorf("configuration from the environment: %w", err)
 	}
-	s := settings{unknown: unknown}
+	s := settings{unknown: unknown, unknownVariables: unknownVariables(os.Environ(), known)}
+	if err := s.unreadable(k); err != nil {
+		return nil, err
+	}
 	if err := k.Unmarshal("", &s); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return &s, nil
 }
 
-// check reports every fault at once.
+// check reports every fault at once. Variables that are no settings are none: an orchestrator may set such, and
+// they are warned of.
 func (s *settings) check() error {
-	var faults []error
+	ofFile, _ := s.strangers()
+	return errors.Join(append(s.wrong(), ofFile...)...)
+}
+
+// wrong tells what of the settings makes no sense.
+func (s *settings) wrong() []error {
+	faults := s.outOfRange()
+	sane := len(faults) == 0
 	complain := func(wrong bool, name, text string) {
 		if wrong {
-			faults = append(faults, fmt.Errorf("%s%s %s", envPrefix, strings.ToUpper(name), text))
+			faults = append(faults, fmt.Errorf("%s %s", asVariable(name), text))
 		}
 	}
 	complain(s.Env != production && s.Env != development, "env", "is neither production nor development")
 	complain(s.RedisNear < 1 || s.RedisNear > maxNear, "redis_near", fmt.Sprintf("is not 1 to %d MiB", maxNear))
-	complain(s.KafkaPartitions < 1, "kafka_partitions", "must be at least 1")
 	complain(s.KafkaReplication < s.KafkaMinISR, "kafka_min_isr", "must not exceed the replication factor")
-	complain(s.ERPPoll <= 0 || s.WMSPoll <= 0, "erp_poll", "and wms_poll must be above zero")
-	complain(s.FeedCompare <= 0, "feed_compare", "must be above zero")
 	complain(s.ERPFeedSecret != "" && s.ERPKind != "", "erp_feed_secret", "is for an ERP of the simulators' kind: the versions of others are not those of its records")
 	complain(s.WMSFeedSecret != "" && s.WMSKind != "", "wms_feed_secret", "is for a WMS of the simulators' kind: the versions of others are not those of its records")
-	complain(s.OMSSettle <= 0, "oms_settle", "must be above zero")
 	for name, kind := range map[string]string{"erp_kind": s.ERPKind, "wms_kind": s.WMSKind, "oms_kind": s.OMSKind} {
 		complain(kind != "" && kind != trytonKind, name, "is neither empty nor "+trytonKind)
 		complain(kind == trytonKind && (s.TrytonDatabase == "" || s.TrytonUser == "" || s.TrytonPassword == ""), name,
 			"is tryton, so tryton_database, tryton_user and tryton_password are needed")
 	}
-	complain(s.TrytonCompare <= 0, "tryton_compare", "must be above zero")
 	complain(s.CallTimeout > legacyTimeout/6, "call_timeout", "must not be above "+(legacyTimeout/6).String())
 	for _, system := range []string{"erp", "wms", "oms", "payment"} {
-		if err := s.guard(system).Validate(); err != nil {
+		if err := s.guard(system).Validate(); err != nil && sane {
 			faults = append(faults, fmt.Errorf("%s%s_*: %w", envPrefix, strings.ToUpper(system), err))
 		}
 	}
@@ -206,15 +213,10 @@ func (s *settings) check() error {
 		complain(err == nil && !ladder(delays), name, "must be delays above zero, each longer than the one before, as 1m,10m,1h")
 	}
 	faults = append(faults, s.checkAddresses()...)
-	for _, name := range s.unknown {
-		faults = append(faults, fmt.Errorf("the configuration file sets %q, which is no setting", name))
-	}
-	complain(s.OMSRetryFor <= 0, "oms_retry_for", "must be above zero")
-	complain(s.PaymentInquiry <= 0 || s.PaymentExpiry <= 0, "payment_expiry", "and payment_inquiry must be above zero")
 	complain(s.Quota != quotaOn && s.Quota != quotaOff, "quota", "is neither on nor off")
 	complain(s.Env == production && s.OIDCIssuer == "", "oidc_issuer", "is needed in production")
 	complain(s.OIDCIssuer != "" && s.OIDCJWKS == "", "oidc_jwks", "is needed with an issuer")
-	return errors.Join(faults...)
+	return faults
 }
 
 // required tells which of the settings that roles need are missing.

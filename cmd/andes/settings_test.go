@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,7 +51,12 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		"redis_addrs: h":                             "REDIS_ADDRS",
 		"kafka_brokers: h:1,h":                       "KAFKA_BROKERS",
 		"erp_pol: 5s":                                `"erp_pol"`,
-		"erp: {poll: 5s}":                            `"erp.poll"`,
+		"erp: {poll: 5s}":                            `"erp.poll", which is no setting; did you mean ANDES_ERP_POLL?`,
+		"stock_stale: -3s":                           "ANDES_STOCK_STALE is -3s, but must be above zero",
+		"idempotency_ttl: 0s":                        "ANDES_IDEMPOTENCY_TTL is 0s, but must be above zero",
+		"breaker_open_first: -1s":                    "ANDES_BREAKER_OPEN_FIRST is -1s, but must not be below zero",
+		"erp_calls: 0":                               "ANDES_ERP_CALLS is 0, but must be above zero",
+		"postgres_conns: 99999999999":                "ANDES_POSTGRES_CONNS is 99999999999, but must be at most 1000000",
 	} {
 		err := configured(t, line).check()
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "%zz") {
@@ -78,6 +84,56 @@ func TestSettingsThatAreRightAreTaken(t *testing.T) {
 	}
 	if len(s.unknown) > 0 || s.ERPURL != "https://user:pw@erp.test/api" {
 		t.Errorf("%v %s", s.unknown, s.ERPURL)
+	}
+}
+
+func TestValuesThatCantBeReadAreToldWithTheirSettingInALineEach(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "andes.yaml")
+	file := "stock_stale: soon\nprice_stale: 5\nerp_calls: ten\nwms_calls: 1.5\nquota_older_fields: perhaps\nerp_feed_secret: [s3cret]\n"
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := loadSettings(path)
+	if err == nil {
+		t.Fatal("taken")
+	}
+	got := lines(err)
+	slices.Sort(got)
+	want := []string{
+		`ANDES_ERP_CALLS is "ten", which is no whole number`,
+		`ANDES_ERP_FEED_SECRET must be one text, and not a list or a map`,
+		`ANDES_PRICE_STALE is "5", which is no duration with its unit, as 30s or 5m`,
+		`ANDES_QUOTA_OLDER_FIELDS is "perhaps", which is no true or false`,
+		`ANDES_STOCK_STALE is "soon", which is no duration with its unit, as 30s or 5m`,
+		`ANDES_WMS_CALLS is "1.5", which is no whole number`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestVariablesThatAreNoSettingsAreToldWithTheOneThatWasMeant(t *testing.T) {
+	configured(t) // without those of the environment
+	for name, want := range map[string]string{
+		"ANDES_STOKC_STALE":  "ANDES_STOKC_STALE is set, which is no setting: it changes nothing; did you mean ANDES_STOCK_STALE?",
+		"ANDES_SERVICE_HOST": "ANDES_SERVICE_HOST is set, which is no setting: it changes nothing",
+		"ANDES_BROKER_KIND":  "",
+		"ANDES_PRICE_STALE":  "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "3s")
+			s, err := loadSettings("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ofFile, told := s.strangers()
+			if len(ofFile) > 0 || len(told) > 1 || want == "" && len(told) > 0 || want != "" && (len(told) == 0 || told[0].Error() != want) {
+				t.Errorf("%v %v, want %q", ofFile, told, want)
+			}
+			if f := checkNames(t.Context(), s); (f.mark == unknownMark) != (want != "") {
+				t.Errorf("the doctor says %+v", f)
+			}
+		})
 	}
 }
 
