@@ -53,7 +53,7 @@ func (doctorCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
 		legacy("WMS", "wms_url", "reads go on without it, with stale: true; orders are not dispatched", func(s *settings) string { return s.WMSURL }),
 		legacy("OMS", "oms_url", "confirmed orders wait for it", func(s *settings) string { return s.OMSURL }),
 		legacy("payment gateway", "payment_url", "orders wait for it until their payment expires", func(s *settings) string { return s.PaymentURL }),
-		checkIssuer, checkAndes,
+		checkIssuer, checkAndes, throughOps("breakers of the calls", lookAtGuards), throughOps("ages of the feeds", lookAtFeeds),
 	}
 	var findings []finding
 	for _, check := range checks {

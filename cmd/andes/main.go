@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -28,6 +29,7 @@ type cli struct {
 
 	Guards guardsCmd `cmd:"" help:"Look at the guards of the legacy systems (attempts, calls at once and a second, breaker, timeout of every call), and change their settings."`
 	Feeds  feedsCmd  `cmd:"" help:"Look at the feeds of the legacy systems, and at the records of them that can't be used."`
+	Stock  stockCmd  `cmd:"" help:"List what is oversold, and the orders that it is about."`
 	Quotas quotasCmd `cmd:"" help:"Look at the limits of the partners' tiers and change them."`
 	Promo  promoCmd  `cmd:"" help:"Go through a promotion: switch promo mode, see how it goes, read its report."`
 
@@ -65,13 +67,23 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.logLevel()}))
+	logger := newLog(os.Stderr, settings.logLevel())
 	slog.SetDefault(logger)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(settings, logger); err != nil {
 		return fail(err)
 	}
 	return 0
+}
+
+// newLog writes lines of JSON. Durations have their unit there: "4.27ms", and not a number of nanoseconds.
+func newLog(out io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}))
 }
 
 // asked takes `andes help COMMAND` for `andes COMMAND --help`.
