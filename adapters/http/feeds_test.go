@@ -184,7 +184,7 @@ func TestWhatIsSoldNoMoreIsNotFound(t *testing.T) {
 }
 
 // feedDesk has one record that can't be used.
-type feedDesk struct{ reread []string }
+type feedDesk struct{ reread, discarded []string }
 
 func (d *feedDesk) Standings(context.Context) ([]polling.FeedStanding, error) {
 	return []polling.FeedStanding{{Feed: source.ERPPrices, SyncedAt: testStart, Rejects: 1}, {Feed: source.WMSStock}}, nil
@@ -200,6 +200,28 @@ func (d *feedDesk) Rejects(_ context.Context, feed, after string, limit int) ([]
 func (d *feedDesk) Reread(_ context.Context, feed string, ids []string, actor, reason string) (int, error) {
 	d.reread = append([]string{feed, actor, reason}, ids...)
 	return len(ids), nil
+}
+
+func (d *feedDesk) Discard(_ context.Context, feed string, ids []string, actor, reason string) (int, error) {
+	d.discarded = append([]string{feed, actor, reason}, ids...)
+	return len(ids), nil
+}
+
+func TestOperatorsStrikeRecordsOutThatTheirSourceNoLongerHas(t *testing.T) {
+	desk := &feedDesk{}
+	e := newEdge(t, func(c *Config) { c.FeedDesk = desk })
+	admin := []string{"Authorization", "Bearer ops:ops-admin"}
+	wanted := `{"ids":["retail|A"],"reason":"the ERP has no such price"}`
+	is(t, e.ask(http.MethodPost, "/ops/feeds/erp.prices/discard", wanted, "Authorization", asViewer), 403, CodeForbidden)
+	is(t, e.ask(http.MethodPost, "/ops/feeds/nothing/discard", wanted, admin...), 404, CodeFeedUnknown)
+	if got := e.ask(http.MethodPost, "/ops/feeds/erp.prices/discard", `{"ids":["retail|A"]}`, admin...); got.status == 200 || desk.discarded != nil {
+		t.Errorf("without a reason: %d %q", got.status, desk.discarded)
+	}
+	got := e.ask(http.MethodPost, "/ops/feeds/erp.prices/discard", wanted, admin...)
+	e.holds(got, http.MethodPost, "/ops/feeds/{feed}/discard")
+	if got.body != `{"count":1}` || strings.Join(desk.discarded, " ") != "erp.prices "+someOperator+" the ERP has no such price retail|A" {
+		t.Errorf("%s %q", got.body, desk.discarded)
+	}
 }
 
 func TestOperatorsSeeWhatOfAFeedCantBeUsedAndHaveItReadOnceMore(t *testing.T) {

@@ -20,6 +20,7 @@ type FeedDesk interface {
 	Standings(ctx context.Context) ([]polling.FeedStanding, error)
 	Rejects(ctx context.Context, feed, after string, limit int) ([]polling.Rejected, error)
 	Reread(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error)
+	Discard(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error)
 }
 
 const (
@@ -46,6 +47,16 @@ type rereadAnswer struct {
 	Count int `json:"count" doc:"Of the records that will be read once more"`
 }
 
+// discardRecordsBody names records.
+type discardRecordsBody struct {
+	IDs    []string `json:"ids" minItems:"1" maxItems:"500" doc:"As the list of records has them"`
+	Reason string   `json:"reason" minLength:"1" maxLength:"1000" doc:"For the audit log"`
+}
+
+type discardRecordsAnswer struct {
+	Count int `json:"count" doc:"Of the records that were struck out"`
+}
+
 func (a *API) feedDeskEndpoints() []*endpoint {
 	if a.FeedDesk == nil {
 		return nil
@@ -70,6 +81,13 @@ func (a *API) feedDeskEndpoints() []*endpoint {
 			description: "Needs the role ops-admin. Those of the list of rejects are read with the next poll, alone, where the feed gives single records; else the next comparison of all reads them.",
 			access:      opsAdmins, body: reflect.TypeFor[rereadBody](), handle: (*call).rereadRecords,
 			answers:  []answer{{status: 200, description: "Noted", body: reflect.TypeFor[rereadAnswer]()}},
+			refusals: []eventstore.Code{CodeFeedUnknown},
+		},
+		{
+			method: http.MethodPost, path: "/ops/feeds/{feed}/discard", id: "discardRecords", tag: "operations", summary: "Strike records of a feed out that their source no longer has",
+			description: "Needs the role ops-admin. A record that can't be used and that its source has no more would stay in the list of rejects for ever. One that the source still has comes back with its next version, or once the process that reads the feed is started again.",
+			access:      opsAdmins, body: reflect.TypeFor[discardRecordsBody](), handle: (*call).discardRecords,
+			answers:  []answer{{status: 200, description: "Struck out", body: reflect.TypeFor[discardRecordsAnswer]()}},
 			refusals: []eventstore.Code{CodeFeedUnknown},
 		},
 	}
@@ -127,15 +145,32 @@ func (c *call) rereadRecords() error {
 	if err != nil {
 		return err
 	}
-	feed, err := c.feedAsked()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
-	defer cancel()
-	count, err := c.api.FeedDesk.Reread(ctx, feed, body.IDs, c.operator(), body.Reason)
+	count, err := c.workOnRecords(c.api.FeedDesk.Reread, body.IDs, body.Reason)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, rereadAnswer{Count: count})
+}
+
+func (c *call) discardRecords() error {
+	body, err := readBody[discardRecordsBody](c)
+	if err != nil {
+		return err
+	}
+	count, err := c.workOnRecords(c.api.FeedDesk.Discard, body.IDs, body.Reason)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, discardRecordsAnswer{Count: count})
+}
+
+// workOnRecords does something with records of the feed in the path.
+func (c *call) workOnRecords(work func(ctx context.Context, feed string, ids []string, actor, reason string) (int, error), ids []string, reason string) (int, error) {
+	feed, err := c.feedAsked()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := c.timeout(c.api.Limits.CommandTimeout)
+	defer cancel()
+	return work(ctx, feed, ids, c.operator(), reason)
 }

@@ -27,11 +27,20 @@ func (c *Client) Rejects(ctx context.Context, feed, after string, limit int) ([]
 
 // Reread has records of a feed read once more. Who asks for it is known by the token.
 func (c *Client) Reread(ctx context.Context, feed string, ids []string, _, reason string) (count int, err error) {
+	return c.records(ctx, feed, "reread", ids, reason)
+}
+
+// Discard strikes records of a feed out. Who asks for it is known by the token.
+func (c *Client) Discard(ctx context.Context, feed string, ids []string, _, reason string) (count int, err error) {
+	return c.records(ctx, feed, "discard", ids, reason)
+}
+
+func (c *Client) records(ctx context.Context, feed, action string, ids []string, reason string) (count int, err error) {
 	body := struct {
 		IDs    []string `json:"ids"`
 		Reason string   `json:"reason"`
 	}{ids, reason}
 	var answer struct{ Count int }
-	err = c.call(ctx, http.MethodPost, "/ops/feeds/"+url.PathEscape(feed)+"/reread", nil, body, &answer)
+	err = c.call(ctx, http.MethodPost, "/ops/feeds/"+url.PathEscape(feed)+"/"+action, nil, body, &answer)
 	return answer.Count, err
 }

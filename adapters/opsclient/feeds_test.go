@@ -46,4 +46,8 @@ func TestFeedsAreAskedForAsTheAPIHasThem(t *testing.T) {
 	if err != nil || count != 1 || asked != "POST /ops/feeds/wms.stock/reread" {
 		t.Errorf("%s: %d, %v", asked, count, err)
 	}
+	count, err = client.Discard(t.Context(), "wms.stock", []string{"A", "B"}, "nobody", "mended")
+	if err != nil || count != 1 || asked != "POST /ops/feeds/wms.stock/discard" {
+		t.Errorf("%s: %d, %v", asked, count, err)
+	}
 }

@@ -20,6 +20,7 @@ var (
 	feedRejects      = statement("feed_rejects")
 	feedRejectCounts = statement("feed_reject_counts")
 	feedReread       = statement("feed_reread")
+	feedDiscard      = statement("feed_discard")
 )
 
 // Feeds keeps the records of legacy systems' feeds that can't be used, and tells how the feeds stand.
@@ -93,6 +94,12 @@ func (f Feeds) Rejects(ctx context.Context, feed, after string, limit int) ([]po
 // Reread has records read once more, and tells how many there are of them.
 func (f Feeds) Reread(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error) {
 	err = f.DB.pool.QueryRow(ctx, feedReread, feed, ids, actor, reason).Scan(&count)
+	return count, unavailable(err)
+}
+
+// Discard strikes records out that their source no longer has, and tells how many there were of them.
+func (f Feeds) Discard(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error) {
+	err = f.DB.pool.QueryRow(ctx, feedDiscard, feed, ids, actor, reason).Scan(&count)
 	return count, unavailable(err)
 }
 

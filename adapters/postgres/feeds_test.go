@@ -57,6 +57,20 @@ func TestRecordsThatCantBeUsedAreKeptUntilTheyCan(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Action != "feed.reread" || entries[0].Actor != "ada" || entries[0].Count != 1 {
 		t.Errorf("audit %+v, %v", entries, err)
 	}
+	count, err = feeds.Discard(t.Context(), source.ERPPrices, []string{"retail|B", "retail|none"}, "ada", "no such price there")
+	if err != nil || count != 1 {
+		t.Errorf("%d, %v", count, err)
+	}
+	if open, err := feeds.Open(t.Context(), source.ERPPrices, 10); len(open) != 3 || open["retail|B"] != 0 || err != nil {
+		t.Errorf("after one was discarded %v, %v", open, err)
+	}
+	if count, err = feeds.Discard(t.Context(), source.ERPPrices, []string{"retail|B"}, "ada", "again"); count != 0 || err != nil {
+		t.Errorf("again: %d, %v", count, err)
+	}
+	entries, err = postgres.Settlements{DB: db}.Audit(t.Context(), deadletters.AuditQuery{Subject: source.ERPPrices, Limit: 10})
+	if err != nil || len(entries) != 2 || entries[0].Action != "feed.discard" || entries[0].Actor != "ada" || entries[0].Count != 1 || entries[0].Reason != "no such price there" || entries[0].Detail != "retail|B" {
+		t.Errorf("audit %+v, %v", entries, err)
+	}
 	if err := feeds.Mend(t.Context(), source.ERPPrices, slices.Collect(maps.Keys(open))); err != nil {
 		t.Fatal(err)
 	}

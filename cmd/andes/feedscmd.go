@@ -23,6 +23,7 @@ type feedsCmd struct {
 	Show    feedsShowCmd    `cmd:"" default:"withargs" help:"Until when each feed is in step, and how many of its records can't be used (the default)."`
 	Rejects feedsRejectsCmd `cmd:"" help:"List the records that can't be used, and why. Each leaves the list when its source has put it right."`
 	Reread  feedsRereadCmd  `cmd:"" help:"Have records that can't be used read once more, with the next poll or the next comparison of all."`
+	Discard feedsDiscardCmd `cmd:"" help:"Strike records out that can't be used and that their source no longer has."`
 }
 
 // feedDesk is where a command works: at the ops API, or at PostgreSQL itself.
@@ -30,6 +31,7 @@ type feedDesk interface {
 	Standings(ctx context.Context) ([]polling.FeedStanding, error)
 	Rejects(ctx context.Context, feed, after string, limit int) ([]polling.Rejected, error)
 	Reread(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error)
+	Discard(ctx context.Context, feed string, ids []string, actor, reason string) (count int, err error)
 }
 
 // openFeeds finds out where the operator may work.
@@ -196,24 +198,47 @@ func printRejects(out io.Writer, output string, list []rejectOf, more bool) erro
 }
 
 // feedsRereadCmd has records read once more.
-type feedsRereadCmd struct {
+type feedsRereadCmd struct{ recordsNamed }
+
+// Run implements the command.
+func (c feedsRereadCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
+	return c.work(ctx, s, feedDesk.Reread, "will be read once more")
+}
+
+// feedsDiscardCmd strikes records out.
+type feedsDiscardCmd struct{ recordsNamed }
+
+// Help implements kong.HelpProvider.
+func (feedsDiscardCmd) Help() string {
+	return "A record that can't be used leaves the list when its source has put it right; one that the source deleted stays until it is struck out. For example:\n\n" +
+		"  andes feeds discard erp.prices 'retail|85123A' --reason 'the ERP has no such price any more'\n\n" +
+		"One that the source still has comes back with its next version, or once the process that reads the feed is started again."
+}
+
+// Run implements the command.
+func (c feedsDiscardCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
+	return c.work(ctx, s, feedDesk.Discard, "were struck out")
+}
+
+// recordsNamed are records of a feed with which something is to be done.
+type recordsNamed struct {
 	Feed   string   `arg:"" help:"As erp.prices."`
 	IDs    []string `arg:"" name:"record" help:"Records, as the list has them."`
 	Reason string   `required:"" help:"For the audit log." placeholder:"TEXT"`
 	opsAccess
 }
 
-// maxReread is how many records are named at once, as by the ops API.
-const maxReread = 500
+// maxNamed is how many records are named at once, as by the ops API.
+const maxNamed = 500
 
-// Run implements the command.
-func (c feedsRereadCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
+// work does it, and tells what became of how many.
+func (c recordsNamed) work(ctx context.Context, s *settings, do func(desk feedDesk, ctx context.Context, feed string, ids []string, actor, reason string) (int, error), became string) error {
 	if !slices.Contains(source.Feeds, c.Feed) {
 		_, err := feedsOf("", c.Feed)
 		return err
 	}
-	if len(c.IDs) > maxReread {
-		return fmt.Errorf("at most %d records can be named at once", maxReread)
+	if len(c.IDs) > maxNamed {
+		return fmt.Errorf("at most %d records can be named at once", maxNamed)
 	}
 	if strings.TrimSpace(c.Reason) == "" {
 		return errors.New("--reason must say why")
@@ -223,7 +248,7 @@ func (c feedsRereadCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) er
 		return err
 	}
 	defer done()
-	count, err := desk.Reread(ctx, c.Feed, c.IDs, operatorName(), c.Reason)
+	count, err := do(desk, ctx, c.Feed, c.IDs, operatorName(), c.Reason)
 	if err != nil {
 		return err
 	}
@@ -232,7 +257,7 @@ func (c feedsRereadCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) er
 			Count int `json:"count"`
 		}{count})
 	}
-	if _, err = fmt.Printf("%d of %d records will be read once more\n", count, len(c.IDs)); err != nil || count == len(c.IDs) {
+	if _, err = fmt.Printf("%d of %d records %s\n", count, len(c.IDs), became); err != nil || count == len(c.IDs) {
 		return err
 	}
 	_, err = fmt.Println("the others are not among those that can't be used (andes feeds rejects)")

@@ -35,6 +35,10 @@ func (l ledgerOf) Reread(context.Context, string, []string, string, string) (int
 	return 0, nil
 }
 
+func (l ledgerOf) Discard(context.Context, string, []string, string, string) (int, error) {
+	return 0, nil
+}
+
 func TestRejectsOfAllFeedsAreListedUpToALimit(t *testing.T) {
 	ledger := ledgerOf{source.ERPPrices: 2500, source.WMSStock: 3}
 	for limit, c := range map[int]struct {
@@ -64,6 +68,7 @@ func TestFeedsAreNamedByTheirSystemOrByThemselves(t *testing.T) {
 	for line, good := range map[string]bool{
 		"feeds": true, "feeds --output json": true, "feeds rejects --system erp": true, "feeds rejects": true, "feeds rejects --system oms": false,
 		"feeds reread wms.stock 85123A 10002 --reason mended": true, "feeds reread wms.stock --reason r": false, "feeds reread wms.stock 85123A": false,
+		"feeds discard wms.stock 85123A 10002 --reason gone": true, "feeds discard wms.stock --reason r": false, "feeds discard wms.stock 85123A": false,
 	} {
 		if _, err := newParser(&cli{}).Parse(strings.Fields(line)); (err == nil) != good {
 			t.Errorf("andes %s: %v", line, err)
