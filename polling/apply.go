@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"andes/commands/source"
 	"andes/eventstore"
 )
 
@@ -29,6 +30,7 @@ type applier struct {
 // result is what became of an item.
 type result struct {
 	changed bool // it was news
+	word    source.Word
 	refusal *eventstore.Refusal
 	fault   error // it failed by itself and is to be tried again
 }
@@ -50,6 +52,7 @@ func (a *applier) run(ctx context.Context, items []Item) ([]result, error) {
 				return err
 			}
 			results[i].changed = err == nil && outcome.Position > 0
+			results[i].word, _ = outcome.Result.(source.Word)
 			results[i].refusal, results[i].fault = a.judge(item, err)
 			return nil
 		})

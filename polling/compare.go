@@ -120,6 +120,9 @@ func (r *Round) due() bool {
 
 func (r *Round) going() bool { return r.seen != nil }
 
+// Begun is when the round began that is going on. A record of it that is older than what is known is judged by that.
+func (r *Round) Begun() time.Time { return r.begun }
+
 // restart has a round begin now that is urgent.
 func (r *Round) restart() {
 	*r = Round{Every: r.Every, Now: r.Now, Page: r.Page, Gone: r.Gone, Sign: r.Sign, Counted: r.Counted, urgent: true}

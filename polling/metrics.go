@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"andes/commands/source"
 )
 
 // Metrics of all pollers of a process.
@@ -16,13 +18,14 @@ type Metrics struct {
 	interval *prometheus.GaugeVec
 	differs  *prometheus.GaugeVec
 	pushed   *prometheus.CounterVec
+	back     *prometheus.CounterVec
 }
 
 // NewMetrics registers the pollers' metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := unregistered()
 	var faults []error
-	for _, each := range []prometheus.Collector{m.polls, m.seconds, m.records, m.rejected, m.interval, m.differs, m.pushed} {
+	for _, each := range []prometheus.Collector{m.polls, m.seconds, m.records, m.rejected, m.interval, m.differs, m.pushed, m.back} {
 		faults = append(faults, registerer.Register(each))
 	}
 	return m, errors.Join(faults...)
@@ -34,6 +37,16 @@ func (m *Metrics) Counted(feed string, came, has int) {
 		return
 	}
 	m.differs.WithLabelValues(feed).Set(math.Abs(float64(came - has)))
+}
+
+// wentBack counts a value whose source has an older version of it.
+func (m *Metrics) wentBack(feed string, word source.Word) {
+	switch word {
+	case source.Suspect:
+		m.back.WithLabelValues(feed, "suspected").Inc()
+	case source.Back:
+		m.back.WithLabelValues(feed, "taken").Inc()
+	}
 }
 
 func unregistered() *Metrics {
@@ -58,6 +71,9 @@ func unregistered() *Metrics {
 		}, []string{"feed"}),
 		pushed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "andes_feed_pushed_total", Help: "Records that legacy systems told of by themselves, by outcome: applied, known, refused, failed.",
+		}, []string{"feed", "outcome"}),
+		back: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "andes_feed_went_back_total", Help: "Values of which a comparison found an older version that says something else: suspected (the value is doubted), taken (the next one found it again).",
 		}, []string{"feed", "outcome"}),
 	}
 }

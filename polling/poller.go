@@ -243,6 +243,7 @@ func (p *Poller) settle(ctx context.Context, items []Item, final func([]Refused)
 	var refused []Refused
 	done := make([]Item, 0, len(items))
 	for i, r := range results {
+		p.cfg.Metrics.wentBack(p.cfg.Feed, r.word)
 		switch {
 		case r.refusal != nil:
 			refused = append(refused, Refused{Item: items[i], Refusal: r.refusal})

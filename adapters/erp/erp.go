@@ -131,27 +131,29 @@ func New(cfg Config) (*Adapter, error) {
 	return &Adapter{Products: products, Prices: prices}, errors.Join(append(faults, err)...)
 }
 
-// reading makes a change of a record; compared tells that it was found by going through all there is.
-type reading func(record json.RawMessage, compared bool) polling.Change
+// reading makes a change of a record; compared is when the comparison began that found it, zero if none did.
+type reading func(record json.RawMessage, compared time.Time) polling.Change
 
 // feed is one of the ERP's own.
 func (cfg Config) feed(name, path string, read reading, gone func(context.Context, map[string]struct{}) ([]polling.Item, bool, error)) polling.Source {
-	fetch := func(compared bool) func(context.Context, polling.Since) (polling.ChangePage, error) {
-		return func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
-			return cfg.fetch(ctx, path, since, func(record json.RawMessage) polling.Change { return read(record, compared) })
-		}
+	fetch := func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+		return cfg.fetch(ctx, path, since, func(record json.RawMessage) polling.Change { return read(record, time.Time{}) })
 	}
 	picking := polling.Picking{
-		Source: polling.Changes{Fetch: fetch(false), Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now},
+		Source: polling.Changes{Fetch: fetch, Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now},
 		From: func(ctx context.Context, ids []string) ([]polling.Item, error) {
 			return cfg.pick(ctx, path, ids, read)
 		},
 	}
 	if cfg.States != nil {
-		picking.Source = polling.Comparing{Changes: picking.Source, Round: &polling.Round{
-			Every: cfg.CompareEvery, Now: cfg.Now, Page: polling.Everything(fetch(true)), Gone: gone,
+		round := &polling.Round{
+			Every: cfg.CompareEvery, Now: cfg.Now, Gone: gone,
 			Counted: func(came, has int) { cfg.Metrics.Counted(name, came, has) },
-		}}
+		}
+		round.Page = polling.Everything(func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+			return cfg.fetch(ctx, path, since, func(record json.RawMessage) polling.Change { return read(record, round.Begun()) })
+		})
+		picking.Source = polling.Comparing{Changes: picking.Source, Round: round}
 	}
 	return picking
 }
@@ -175,7 +177,7 @@ func (cfg Config) pick(ctx context.Context, path string, ids []string, read read
 		case err != nil:
 			return nil, fmt.Errorf("read one of %s: %w", path, err)
 		case status == http.StatusOK:
-			items = append(items, read(record, false).Item)
+			items = append(items, read(record, time.Time{}).Item)
 		}
 	}
 	return items, nil
@@ -249,7 +251,11 @@ var byERP = eventstore.Metadata{Actor: "erp"}
 
 // change places a record in the feed. readable is why the record could not be decoded completely; even
 // then its place counts, or the feed could not be read past it.
-func (r revision) change(id string, readable error, command func(at time.Time) eventstore.Command) polling.Change {
+func (r *revision) change(id string, readable error, command func(at time.Time) eventstore.Command) polling.Change {
+	misnumbered := source.CheckVersion(r.Version)
+	if misnumbered != "" {
+		r.Version = 0 // nothing could ever be newer than it
+	}
 	change := polling.Change{ID: id, Deleted: r.Deleted, Item: polling.Item{ID: id, Version: r.Version, Meta: byERP}}
 	at, err := time.Parse(time.RFC3339Nano, r.UpdatedAt)
 	if err == nil {
@@ -260,8 +266,8 @@ func (r revision) change(id string, readable error, command func(at time.Time) e
 		change.Item.Fault = eventstore.Refuse(CodeRecordInvalid, "%v", readable)
 	case err != nil:
 		change.Item.Fault = eventstore.Refuse(CodeRecordInvalid, "updatedAt %.40q is not a time with an offset", r.UpdatedAt)
-	case r.Version < 1:
-		change.Item.Fault = eventstore.Refuse(CodeRecordInvalid, "version %d is not above zero", r.Version)
+	case misnumbered != "":
+		change.Item.Fault = eventstore.Refuse(CodeRecordInvalid, "%s", misnumbered)
 	default:
 		change.Item.Command = command(change.UpdatedAt)
 	}
@@ -271,12 +277,12 @@ func (r revision) change(id string, readable error, command func(at time.Time) e
 // Records are the kinds that the ERP may push, in the form of its feeds.
 func Records() map[string]polling.Kind {
 	return map[string]polling.Kind{
-		"product": {Feed: source.ERPProducts, Read: func(record json.RawMessage) polling.Item { return productOf(record, false).Item }},
-		"price":   {Feed: source.ERPPrices, Read: func(record json.RawMessage) polling.Item { return priceOf(record, false).Item }},
+		"product": {Feed: source.ERPProducts, Read: func(record json.RawMessage) polling.Item { return productOf(record, time.Time{}).Item }},
+		"price":   {Feed: source.ERPPrices, Read: func(record json.RawMessage) polling.Item { return priceOf(record, time.Time{}).Item }},
 	}
 }
 
-func productOf(raw json.RawMessage, compared bool) polling.Change {
+func productOf(raw json.RawMessage, compared time.Time) polling.Change {
 	var r struct {
 		revision
 		SKU        string            `json:"sku"`
@@ -293,7 +299,7 @@ func productOf(raw json.RawMessage, compared bool) polling.Change {
 	})
 }
 
-func priceOf(raw json.RawMessage, compared bool) polling.Change {
+func priceOf(raw json.RawMessage, compared time.Time) polling.Change {
 	var r struct {
 		revision
 		PriceList string `json:"priceList"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,6 +15,8 @@ import (
 
 	"andes/adapters/wms"
 	"andes/commands/order"
+	"andes/commands/source"
+	"andes/commands/stock"
 	"andes/eventstore"
 	"andes/polling"
 	"andes/test/lab/feed"
@@ -250,6 +253,56 @@ func TestPushedAndPolledLevelsMayCross(t *testing.T) {
 		}
 		if synced := len(b.Events("source.synced")); synced == 0 {
 			t.Error("the polls did not sync")
+		}
+	})
+}
+
+// One record with a version above all others must not be the last word of the warehouse.
+func TestAWarehouseWhoseVersionsGoBackIsHeardAgain(t *testing.T) {
+	with(t, sim.Config{Stock: levels(1)}, func(t *testing.T, b *bench) {
+		b.configured(func(c *wms.Config) { c.States, c.CompareEvery = b, time.Minute })
+		intake, err := polling.NewIntake(polling.IntakeConfig{Kinds: wms.Records(), Executor: b.Store, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		push := func(version int64) polling.Verdict {
+			t.Helper()
+			record := fmt.Sprintf(`{"sku":"S00","onHand":5,"updatedAt":%q,"version":%d}`, time.Now().Format(time.RFC3339), version)
+			got, err := intake.Take(t.Context(), eventstore.Metadata{}, []polling.Pushed{{Kind: "stock", Record: []byte(record)}})
+			if err != nil || len(got) != 1 {
+				t.Fatalf("version %d: %+v, %v", version, got, err)
+			}
+			return got[0]
+		}
+		compare := func() stock.State {
+			t.Helper()
+			after(2 * time.Minute)
+			b.poll(b.adapter.Stock)
+			return b.stock("S00")
+		}
+		known := compare()
+		after(time.Minute)
+		if got := push(math.MaxInt64); got.Outcome != polling.Dropped || got.Code != wms.CodeRecordInvalid {
+			t.Errorf("a version without room above it: %+v", got)
+		}
+		if got := b.stock("S00"); got.OnHand != known.OnHand || got.Doubt.At.IsZero() || got.Doubt.SourceVersion != 0 {
+			t.Errorf("after it: %+v", got)
+		}
+		if got := push(1 << 61); got.Outcome != polling.Applied {
+			t.Errorf("a huge version: %+v", got)
+		}
+		if got := compare(); got.OnHand != 5 || got.Doubt.Code != source.CodeWentBack {
+			t.Errorf("after one comparison: %+v", got)
+		}
+		if got := compare(); got.OnHand != known.OnHand || got.SourceVersion != known.SourceVersion || !got.Doubt.At.IsZero() {
+			t.Errorf("after two: %+v", got)
+		}
+		if _, err := b.wms.SetStock("S00", 41); err != nil {
+			t.Fatal(err)
+		}
+		b.poll(b.adapter.Stock)
+		if got := b.stock("S00").OnHand; got != 41 {
+			t.Errorf("the next change is %d", got)
 		}
 	})
 }

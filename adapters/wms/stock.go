@@ -33,13 +33,11 @@ func (p page) check(path string) error {
 
 // levels is the WMS's own feed of levels.
 func (cfg Config) levels() polling.Source {
-	fetch := func(compared bool) func(context.Context, polling.Since) (polling.ChangePage, error) {
-		return func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
-			return cfg.fetchStock(ctx, since, compared)
-		}
+	fetch := func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+		return cfg.fetchStock(ctx, since, time.Time{})
 	}
 	picking := polling.Picking{
-		Source: polling.Changes{Fetch: fetch(false), Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now},
+		Source: polling.Changes{Fetch: fetch, Overlap: cfg.Overlap, Lookback: lookback, LookbackEvery: lookbackEvery, Now: cfg.Now},
 		From:   cfg.pickStock,
 	}
 	if cfg.States == nil {
@@ -53,14 +51,18 @@ func (cfg Config) levels() polling.Source {
 			return polling.Item{ID: sku, Version: version, Command: stock.Vanish{SKU: sku, Version: version, At: cfg.Now()}, Meta: byWMS}
 		},
 	}
-	picking.Source = polling.Comparing{Changes: picking.Source, Round: &polling.Round{
-		Every: cfg.CompareEvery, Now: cfg.Now, Page: polling.Everything(fetch(true)), Gone: absence.Gone,
+	round := &polling.Round{
+		Every: cfg.CompareEvery, Now: cfg.Now, Gone: absence.Gone,
 		Counted: func(came, has int) { cfg.Metrics.Counted(source.WMSStock, came, has) },
-	}}
+	}
+	round.Page = polling.Everything(func(ctx context.Context, since polling.Since) (polling.ChangePage, error) {
+		return cfg.fetchStock(ctx, since, round.Begun())
+	})
+	picking.Source = polling.Comparing{Changes: picking.Source, Round: round}
 	return picking
 }
 
-func (cfg Config) fetchStock(ctx context.Context, since polling.Since, compared bool) (polling.ChangePage, error) {
+func (cfg Config) fetchStock(ctx context.Context, since polling.Since, compared time.Time) (polling.ChangePage, error) {
 	query := url.Values{"limit": {strconv.Itoa(cfg.PageSize)}}
 	if !since.UpdatedAt.IsZero() {
 		query.Set("updatedSince", since.UpdatedAt.UTC().Format(time.RFC3339Nano))
@@ -97,7 +99,7 @@ func (cfg Config) pickStock(ctx context.Context, skus []string) ([]polling.Item,
 	}
 	items := make([]polling.Item, len(*got.Items))
 	for i, raw := range *got.Items {
-		items[i] = levelOf(raw, false).Item
+		items[i] = levelOf(raw, time.Time{}).Item
 		if !slices.Contains(skus, items[i].ID) {
 			return nil, fmt.Errorf("read /stock: %w: %.80q", polling.ErrNotPicked, items[i].ID)
 		}
@@ -108,7 +110,7 @@ func (cfg Config) pickStock(ctx context.Context, skus []string) ([]polling.Item,
 // Records are the kinds that the WMS may push, in the form of its feeds.
 func Records() map[string]polling.Kind {
 	return map[string]polling.Kind{
-		"stock": {Feed: source.WMSStock, Read: func(record json.RawMessage) polling.Item { return levelOf(record, false).Item }},
+		"stock": {Feed: source.WMSStock, Read: func(record json.RawMessage) polling.Item { return levelOf(record, time.Time{}).Item }},
 	}
 }
 
@@ -116,7 +118,7 @@ var byWMS = eventstore.Metadata{Actor: "wms"}
 
 // levelOf reads a stock level. Units are whole: a fraction, null or a missing figure is no level, and least
 // of all zero.
-func levelOf(raw json.RawMessage, compared bool) polling.Change {
+func levelOf(raw json.RawMessage, compared time.Time) polling.Change {
 	var r struct {
 		SKU       string `json:"sku"`
 		OnHand    *int64 `json:"onHand"`
@@ -124,6 +126,10 @@ func levelOf(raw json.RawMessage, compared bool) polling.Change {
 		Version   int64  `json:"version"`
 	}
 	unreadable := json.Unmarshal(raw, &r)
+	misnumbered := source.CheckVersion(r.Version)
+	if misnumbered != "" {
+		r.Version = 0 // nothing could ever be newer than it
+	}
 	change := polling.Change{ID: r.SKU, Item: polling.Item{ID: r.SKU, Version: r.Version, Meta: byWMS}}
 	at, err := time.Parse(time.RFC3339Nano, r.UpdatedAt)
 	if err == nil {
@@ -141,8 +147,8 @@ func levelOf(raw json.RawMessage, compared bool) polling.Change {
 		return refuse("%v", unreadable)
 	case err != nil:
 		return refuse("updatedAt %.40q is not a time with an offset", r.UpdatedAt)
-	case r.Version < 1:
-		return refuse("version %d is not above zero", r.Version)
+	case misnumbered != "":
+		return refuse("%s", misnumbered)
 	case r.OnHand == nil:
 		return refuse("onHand is missing")
 	}

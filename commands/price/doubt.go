@@ -7,16 +7,17 @@ import (
 	"andes/eventstore"
 )
 
-// Doubted says that the ERP replaced a price by something that can't be used.
+// Doubted says that the ERP replaced a price by something that can't be used, or went back behind it.
 type Doubted struct {
-	SourceVersion int64           `json:"sourceVersion"` // of what can't be used; 0: it had none
+	SourceVersion int64           `json:"sourceVersion"` // of what can't be used, or of the older record; 0: it had none
 	Code          eventstore.Code `json:"code"`          // why
 	At            time.Time       `json:"at"`            // since when the known price may be wrong
+	Back          time.Time       `json:"back,omitzero"` // set: when a comparison found the price at an older version, with something else
 }
 
 var doubted = eventstore.Define("price.doubted", func(s *State, e Doubted) {
 	s.Doubt = Doubted(source.Doubt(s.Doubt).Then(source.Doubt(e)))
-}, eventstore.Doc("The ERP replaced a price by a record that can't be used; the last price is kept, but not taken for recent."))
+}, eventstore.Doc("The ERP replaced a price by a record that can't be used, or has another one at an older version; the last price is kept, but not taken for recent."))
 
 // Doubt records that what the ERP now says of a price can't be used.
 type Doubt struct {

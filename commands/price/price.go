@@ -53,11 +53,12 @@ type Set struct {
 	Price         money.Money `json:"price"`
 	SourceVersion int64       `json:"sourceVersion"`
 	At            time.Time   `json:"at"`
+	Back          bool        `json:"back,omitempty"` // its version is older than the last one: the ERP went back
 }
 
 var set = eventstore.Define("price.set", func(s *State, e Set) {
 	next := State{Price: e.Price, SourceVersion: e.SourceVersion, ChangedAt: e.At, Delisted: s.Delisted}
-	if e.SourceVersion < s.Doubt.SourceVersion {
+	if !e.Back && e.SourceVersion < s.Doubt.SourceVersion {
 		next.Doubt = s.Doubt
 	}
 	*s = next
@@ -68,10 +69,14 @@ type Removed struct {
 	SourceVersion int64     `json:"sourceVersion"`
 	At            time.Time `json:"at"`
 	Absent        bool      `json:"absent,omitempty"` // nothing told it; it is not listed any more
+	Back          bool      `json:"back,omitempty"`   // its version is older than the last one: the ERP went back
 }
 
 var removed = eventstore.Define("price.removed", func(s *State, e Removed) {
 	s.Removed, s.SourceVersion, s.ChangedAt, s.Absent = true, e.SourceVersion, e.At, e.Absent
+	if !s.Doubt.Back.IsZero() {
+		s.Doubt = Doubted{} // it was suspected to have gone back behind another version
+	}
 }, eventstore.Doc("The ERP took a SKU off a price list."))
 
 // Refusals of prices. A price that is not positive would be a way to order for nothing.
@@ -91,9 +96,10 @@ type Report struct {
 	At               time.Time
 	Removed          bool
 
-	// Compared: it was found by going through all there is. Then it also counts at the known version when
-	// it says something else, and at any version when the price was taken for gone.
-	Compared bool
+	// Compared is when the comparison began that found it by going through all there is; zero: none did. Then it also
+	// counts at the known version when it says something else, at any version when the price was taken for gone, and
+	// at an older one when two comparisons found that the source went back: source.Known.
+	Compared time.Time
 }
 
 // Needs implements eventstore.Command.
@@ -101,7 +107,7 @@ func (c Report) Needs() []eventstore.Stream {
 	return []eventstore.Stream{Aggregate.Stream(Key(c.List, c.SKU)), Lists.Stream(allLists)}
 }
 
-// Decide implements eventstore.Command. Its result is whether anything changed.
+// Decide implements eventstore.Command. Its result is what the price is to what is known.
 func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if fault := sku.Check(c.SKU); fault != "" {
 		return nil, eventstore.Refuse(sku.CodeInvalid, "%s", fault)
@@ -112,48 +118,63 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	key := Key(c.List, c.SKU)
 	known, version := Aggregate.Load(u, key)
 	at := source.Stamp(c.At, u.Now())
-	if c.Removed {
-		// Also of a price that was never set: its version keeps out an older price that comes late.
-		if version == 0 || c.SourceVersion > known.SourceVersion || c.Compared && c.SourceVersion == known.SourceVersion && !known.Removed {
-			Aggregate.Append(u, key, Removed{SourceVersion: c.SourceVersion, At: at})
-		}
-		return nil, nil
+	if version > 0 && c.SourceVersion <= known.SourceVersion && c.Compared.IsZero() {
+		return source.Old, nil
 	}
-	if version > 0 && c.SourceVersion <= known.SourceVersion && !c.Compared {
-		return nil, nil
+	amount, err := c.amount()
+	if err != nil {
+		return nil, err
+	}
+	word := source.News // also a removal of a price that was never set: its version keeps out an older price that comes late
+	if version > 0 {
+		word = c.word(known, amount)
+	}
+	switch {
+	case word == source.Suspect:
+		Aggregate.Append(u, key, Doubted(source.Suspicion(c.SourceVersion, u.Now())))
+	case word == source.Old:
+	case c.Removed:
+		Aggregate.Append(u, key, Removed{SourceVersion: c.SourceVersion, At: at, Back: word == source.Back})
+	default:
+		return word, c.set(u, Set{Price: amount, SourceVersion: c.SourceVersion, At: at, Back: word == source.Back}, version == 0)
+	}
+	return word, nil
+}
+
+// amount is what the price asks; nothing if there is none any more.
+func (c Report) amount() (money.Money, error) {
+	if c.Removed {
+		return money.Money{}, nil
 	}
 	amount, err := money.Parse(c.Amount, c.Currency)
 	if err != nil {
-		return nil, eventstore.Refuse(CodeInvalid, "price %q %q: %v", c.Amount, c.Currency, err)
+		return amount, eventstore.Refuse(CodeInvalid, "price %q %q: %v", c.Amount, c.Currency, err)
 	}
 	if amount.Minor <= 0 {
-		return nil, eventstore.Refuse(CodeNotPositive, "price %s is not above zero", amount)
+		return amount, eventstore.Refuse(CodeNotPositive, "price %s is not above zero", amount)
 	}
-	if version > 0 && !c.news(known, amount) {
-		return nil, nil
-	}
-	if err := openList(u, c.List); err != nil {
-		return nil, err
-	}
-	Aggregate.Append(u, key, Set{Price: amount, SourceVersion: c.SourceVersion, At: at})
-	if version > 0 {
-		return nil, nil
-	}
-	// The mark of a first price is that of the SKU.
-	if level, _ := stock.Aggregate.Load(u, c.SKU); level.Delisted {
-		Aggregate.Append(u, key, Delisted{At: at})
-	}
-	return nil, nil
+	return amount, nil
 }
 
-func (c Report) news(known State, amount money.Money) bool {
-	switch {
-	case c.SourceVersion > known.SourceVersion:
-		return true
-	case !c.Compared:
-		return false
+func (c Report) word(known State, amount money.Money) source.Word {
+	was := source.Known{
+		Version: known.SourceVersion, At: known.ChangedAt, Absent: known.Absent && !c.Removed, Doubt: source.Doubt(known.Doubt),
 	}
-	return known.Absent || c.SourceVersion == known.SourceVersion && (known.Removed || amount != known.Price)
+	same := c.Removed == known.Removed && (c.Removed || amount == known.Price)
+	return was.Word(c.SourceVersion, c.Compared, same)
+}
+
+func (c Report) set(u *eventstore.Unit, price Set, first bool) error {
+	if err := openList(u, c.List); err != nil {
+		return err
+	}
+	key := Key(c.List, c.SKU)
+	Aggregate.Append(u, key, price)
+	// The mark of a first price is that of the SKU.
+	if level, _ := stock.Aggregate.Load(u, c.SKU); first && level.Delisted {
+		Aggregate.Append(u, key, Delisted{At: price.At})
+	}
+	return nil
 }
 
 // Vanish records that the ERP does not list a price any more.

@@ -62,7 +62,7 @@ func TestAProductTakesItsStockAndPricesWithItAndBringsThemBack(t *testing.T) {
 	again := described(3)
 	s.Do(t, again)
 	want("read again by a late answer", none)
-	again.Compared = true
+	again.Compared = memtest.Start
 	s.Do(t, again)
 	want("listed again, without a new version", all)
 	s.CheckFolds(t)
@@ -92,9 +92,9 @@ func TestAComparisonMendsWhatNoVersionTells(t *testing.T) {
 		want   string
 	}{
 		{product.Report{Name: "two", SourceVersion: 4}, "one"},
-		{product.Report{Name: "three", SourceVersion: 3, Compared: true}, "one"},
-		{product.Report{Name: "four", SourceVersion: 4, Compared: true}, "four"},
-		{product.Report{Name: "four", SourceVersion: 4, Compared: true}, "four"},
+		{product.Report{Name: "three", SourceVersion: 3, Compared: memtest.Start}, "one"},
+		{product.Report{Name: "four", SourceVersion: 4, Compared: memtest.Start}, "four"},
+		{product.Report{Name: "four", SourceVersion: 4, Compared: memtest.Start}, "four"},
 		{product.Report{Name: "five", SourceVersion: 5}, "five"},
 	} {
 		c.report.SKU, c.report.At = "A", memtest.Start
@@ -112,7 +112,7 @@ func TestAComparisonMendsWhatNoVersionTells(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 	s.Do(t, product.Vanish{SKU: "A", Version: 5, At: memtest.Start})
-	s.Do(t, product.Report{SKU: "A", Name: "back", SourceVersion: 1, At: memtest.Start, Compared: true}) // it counts from one again
+	s.Do(t, product.Report{SKU: "A", Name: "back", SourceVersion: 1, At: memtest.Start, Compared: memtest.Start}) // it counts from one again
 	s.Do(t, product.Report{SKU: "A", Name: "and on", SourceVersion: 2, At: memtest.Start})
 	if got, _ := memtest.State(t, s, product.Aggregate, "A"); got.Removed || got.Name != "and on" {
 		t.Errorf("it came back as %+v", got)

@@ -23,13 +23,14 @@ type State struct {
 	ChangedAt     time.Time         `json:"changedAt"`
 	Removed       bool              `json:"removed,omitempty"`
 	Absent        bool              `json:"absent,omitempty"` // removed because the ERP does not list it any more
+	Doubt         Doubted           `json:"doubt,omitzero"`   // the zero value: none
 }
 
 // Aggregate is one stream per SKU.
 var Aggregate = eventstore.NewAggregate(eventstore.Category[State]{
 	Name:      "product",
 	Published: true,
-	Events:    []eventstore.Definition[State]{described, removed},
+	Events:    []eventstore.Definition[State]{described, removed, doubted},
 })
 
 // Described says that the ERP created or changed a product.
@@ -40,6 +41,7 @@ type Described struct {
 	Attributes    map[string]string `json:"attributes,omitempty"`
 	SourceVersion int64             `json:"sourceVersion"`
 	At            time.Time         `json:"at"`
+	Back          bool              `json:"back,omitempty"` // its version is older than the last one: the ERP went back
 }
 
 var described = eventstore.Define("product.described", func(s *State, e Described) {
@@ -51,10 +53,11 @@ type Removed struct {
 	SourceVersion int64     `json:"sourceVersion"`
 	At            time.Time `json:"at"`
 	Absent        bool      `json:"absent,omitempty"` // nothing told it; it is not listed any more
+	Back          bool      `json:"back,omitempty"`   // its version is older than the last one: the ERP went back
 }
 
 var removed = eventstore.Define("product.removed", func(s *State, e Removed) {
-	s.Removed, s.SourceVersion, s.ChangedAt, s.Absent = true, e.SourceVersion, e.At, e.Absent
+	s.Removed, s.SourceVersion, s.ChangedAt, s.Absent, s.Doubt = true, e.SourceVersion, e.At, e.Absent, Doubted{}
 }, eventstore.Doc("The ERP no longer sells the product."))
 
 // Limits of what an ERP may send.
@@ -78,9 +81,10 @@ type Report struct {
 	At            time.Time
 	Removed       bool
 
-	// Compared: it was found by going through all there is. Then it also counts at the known version when
-	// it says something else, and at any version when the product was taken for gone.
-	Compared bool
+	// Compared is when the comparison began that found it by going through all there is; zero: none did. Then it also
+	// counts at the known version when it says something else, at any version when the product was taken for gone, and
+	// at an older one when two comparisons found that the source went back: source.Known.
+	Compared time.Time
 }
 
 // Needs implements eventstore.Command.
@@ -92,7 +96,7 @@ func (c Report) Needs() []eventstore.Stream {
 	return needs
 }
 
-// Decide implements eventstore.Command.
+// Decide implements eventstore.Command. Its result is what the description is to what is known.
 func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if fault := sku.Check(c.SKU); fault != "" {
 		return nil, eventstore.Refuse(sku.CodeInvalid, "%s", fault)
@@ -106,38 +110,37 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 		}
 	}
 	known, version := Aggregate.Load(u, c.SKU)
-	if version > 0 && !c.news(known) {
-		return nil, nil
+	word := source.News // also a removal of a product that was never described: its version keeps out an older description that comes late
+	if version > 0 {
+		word = c.word(known)
 	}
 	at := source.Stamp(c.At, u.Now())
-	if c.Removed {
-		// Also of a product that was never described: its version keeps out an older description that
-		// comes late.
-		remove(u, c.SKU, Removed{SourceVersion: c.SourceVersion, At: at})
-		return nil, nil
+	switch {
+	case word == source.Suspect:
+		Aggregate.Append(u, c.SKU, Doubted(source.Suspicion(c.SourceVersion, u.Now())))
+	case word == source.Old:
+	case c.Removed:
+		remove(u, c.SKU, Removed{SourceVersion: c.SourceVersion, At: at, Back: word == source.Back})
+	default:
+		Aggregate.Append(u, c.SKU, Described{
+			SKU: c.SKU, Name: c.Name, Segment: c.Segment, Attributes: maps.Clone(c.Attributes),
+			SourceVersion: c.SourceVersion, At: at, Back: word == source.Back,
+		})
+		if known.Removed {
+			stock.List(u, c.SKU, true, at)
+			price.List(u, c.SKU, true, at)
+		}
 	}
-	Aggregate.Append(u, c.SKU, Described{
-		SKU: c.SKU, Name: c.Name, Segment: c.Segment, Attributes: maps.Clone(c.Attributes),
-		SourceVersion: c.SourceVersion, At: at,
-	})
-	if known.Removed {
-		stock.List(u, c.SKU, true, at)
-		price.List(u, c.SKU, true, at)
-	}
-	return nil, nil
+	return word, nil
 }
 
-func (c Report) news(known State) bool {
-	switch {
-	case c.SourceVersion > known.SourceVersion:
-		return true
-	case !c.Compared:
-		return false
-	case c.Removed:
-		return c.SourceVersion == known.SourceVersion && !known.Removed
+func (c Report) word(known State) source.Word {
+	was := source.Known{
+		Version: known.SourceVersion, At: known.ChangedAt, Absent: known.Absent && !c.Removed, Doubt: source.Doubt(known.Doubt),
 	}
-	same := !known.Removed && c.Name == known.Name && c.Segment == known.Segment && maps.Equal(c.Attributes, known.Attributes)
-	return known.Absent || c.SourceVersion == known.SourceVersion && !same
+	same := c.Removed == known.Removed &&
+		(c.Removed || c.Name == known.Name && c.Segment == known.Segment && maps.Equal(c.Attributes, known.Attributes))
+	return was.Word(c.SourceVersion, c.Compared, same)
 }
 
 func remove(u *eventstore.Unit, sku string, how Removed) {

@@ -6,11 +6,13 @@ import (
 	"andes/eventstore"
 )
 
-// Doubt is since when a known value may be wrong: its source replaced it by something that can't be used. The zero value is none.
+// Doubt is since when a known value may be wrong: its source replaced it by something that can't be used, or has
+// something else at an older version. The zero value is none.
 type Doubt struct {
 	SourceVersion int64 // of what can't be used; 0: it had none
 	Code          eventstore.Code
 	At            time.Time
+	Back          time.Time // set: a comparison found the older version, and this is when
 }
 
 // Then is the doubt after a further one: the value may be wrong since the first of them.

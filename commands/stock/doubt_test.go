@@ -83,7 +83,7 @@ func TestASKUThatTheWarehouseListsNoMoreHasNoUnitsUntilItIsListedAgain(t *testin
 		t.Errorf("the level is %+v", got)
 	}
 	back := report(4, 1)
-	back.Compared = true
+	back.Compared = memtest.Start
 	s.Do(t, back)
 	if got := level(t, s); got.OnHand != 4 || got.Absent {
 		t.Errorf("the level is %+v after it came back", got)

@@ -71,6 +71,7 @@ type LevelReported struct {
 	SourceVersion int64     `json:"sourceVersion"`
 	At            time.Time `json:"at"`
 	Absent        bool      `json:"absent,omitempty"` // it is none because the SKU is not listed any more
+	Back          bool      `json:"back,omitempty"`   // its version is older than the last one: the WMS went back
 }
 
 var levelReported = eventstore.Define("stock.level_reported", func(s *State, e LevelReported) {
@@ -82,7 +83,7 @@ var levelReported = eventstore.Define("stock.level_reported", func(s *State, e L
 	}
 	s.OnHand, s.SourceVersion, s.ChangedAt, s.Shipped = e.OnHand, e.SourceVersion, e.At, open
 	s.LevelAt, s.Absent = e.At, e.Absent
-	if e.SourceVersion >= s.Doubt.SourceVersion {
+	if e.Back || e.SourceVersion >= s.Doubt.SourceVersion {
 		s.Doubt = Doubted{}
 	}
 }, eventstore.Doc("The WMS reported the units on hand."))
@@ -134,9 +135,10 @@ type Report struct {
 	SourceVersion int64
 	At            time.Time
 
-	// Compared: it was found by going through all there is. Then it also counts at the known version when
-	// it says something else, and at any version when the SKU was taken for gone.
-	Compared bool
+	// Compared is when the comparison began that found it by going through all there is; zero: none did. Then it also
+	// counts at the known version when it says something else, at any version when the SKU was taken for gone, and
+	// at an older one when two comparisons found that the source went back: source.Known.
+	Compared time.Time
 }
 
 // CodeInvalid refuses a level that can't be one.
@@ -148,7 +150,7 @@ const maxLevel = 1 << 50
 // Needs implements eventstore.Command.
 func (c Report) Needs() []eventstore.Stream { return []eventstore.Stream{Aggregate.Stream(c.SKU)} }
 
-// Decide implements eventstore.Command. Its result is whether anything changed.
+// Decide implements eventstore.Command. Its result is what the level is to what is known.
 func (c Report) Decide(u *eventstore.Unit) (any, error) {
 	if fault := sku.Check(c.SKU); fault != "" {
 		return nil, eventstore.Refuse(sku.CodeInvalid, "%s", fault)
@@ -157,21 +159,24 @@ func (c Report) Decide(u *eventstore.Unit) (any, error) {
 		return nil, eventstore.Refuse(CodeInvalid, "a level of %d units is out of range", c.OnHand)
 	}
 	known, _ := Aggregate.Load(u, c.SKU)
-	if !c.news(known) {
-		return nil, nil
+	word := c.word(known)
+	switch word {
+	case source.News, source.Back:
+		Aggregate.Append(u, c.SKU, LevelReported{
+			OnHand: c.OnHand, SourceVersion: c.SourceVersion, At: source.Stamp(c.At, u.Now()), Back: word == source.Back,
+		})
+	case source.Suspect:
+		Aggregate.Append(u, c.SKU, Doubted(source.Suspicion(c.SourceVersion, u.Now())))
 	}
-	Aggregate.Append(u, c.SKU, LevelReported{OnHand: c.OnHand, SourceVersion: c.SourceVersion, At: source.Stamp(c.At, u.Now())})
-	return nil, nil
+	return word, nil
 }
 
-func (c Report) news(known State) bool {
-	switch {
-	case known.SourceVersion <= 0 || c.SourceVersion > known.SourceVersion:
-		return true
-	case !c.Compared:
-		return false
+func (c Report) word(known State) source.Word {
+	if known.SourceVersion <= 0 {
+		return source.News
 	}
-	return known.Absent || c.SourceVersion == known.SourceVersion && c.OnHand != known.OnHand
+	was := source.Known{Version: known.SourceVersion, At: known.KnownAt(), Absent: known.Absent, Doubt: source.Doubt(known.Doubt)}
+	return was.Word(c.SourceVersion, c.Compared, c.OnHand == known.OnHand)
 }
 
 // Vanish records that the WMS does not list a SKU any more: it has no units of it.
