@@ -17,7 +17,7 @@ type readsCmd struct {
 	Scenarios []int         `help:"Which of the scenarios 1, 2, 3 and 6; by default all of them."`
 	Short     bool          `help:"Shorter phases: to see that it works, not to measure."`
 	Down      time.Duration `default:"30s" help:"How long ERP and WMS are down in scenario 3. The threshold of staleness is a third of it."`
-	ERP       string        `name:"erp" default:"" enum:",tryton" help:"tryton: ERP and WMS are a real Tryton, in scenario 1."`
+	ERP       *string       `name:"erp" enum:"tryton" placeholder:"KIND" help:"tryton: ERP and WMS are a real Tryton, in scenario 1."`
 	Andes     string        `default:"bin/andes" type:"path" help:"The binary of Andes."`
 	Results   string        `default:"test/load/results" type:"path" help:"Folder that gets a folder with the results."`
 	Tryton    string        `name:"tryton-url" env:"ANDES_TRYTON_URL" help:"Where Tryton is; its database is tryton, its user and password admin."`
@@ -33,7 +33,7 @@ func (c *readsCmd) Run(ctx context.Context) error {
 		}
 	}
 	o := reads.Options{Andes: c.Andes, Scenarios: c.Scenarios, Short: c.Short, Down: c.Down}
-	if c.ERP == "tryton" {
+	if c.ERP != nil {
 		if c.Tryton == "" {
 			return errors.New("ANDES_TRYTON_URL is not set: use `make lab-reads ERP=tryton`")
 		}

@@ -31,6 +31,8 @@ func empty(value reflect.Value) bool {
 		return strings.TrimSpace(value.String()) == ""
 	case reflect.Slice:
 		return value.Len() == 0 || slices.ContainsFunc(slices.Collect(elements(value)), empty)
+	case reflect.Pointer:
+		return !value.IsNil() && empty(value.Elem())
 	}
 	return false
 }
@@ -43,4 +45,13 @@ func elements(value reflect.Value) func(yield func(reflect.Value) bool) {
 			}
 		}
 	}
+}
+
+// chosen is what was chosen of a flag that may be left out; "" if it was. A choice with an empty one would offer
+// that to operators.
+func chosen(choice *string) string {
+	if choice == nil {
+		return ""
+	}
+	return *choice
 }

@@ -105,9 +105,9 @@ func printStandings(out io.Writer, standings []polling.FeedStanding, now time.Ti
 
 // feedsRejectsCmd lists records that can't be used.
 type feedsRejectsCmd struct {
-	System string `help:"Only the feeds of erp or wms." enum:"erp,wms," default:"" placeholder:"NAME"`
-	Feed   string `help:"Only this one, as erp.prices." placeholder:"FEED"`
-	Limit  int    `help:"Most records that are listed." default:"100"`
+	System *string `help:"Only the feeds of erp or wms." enum:"erp,wms" placeholder:"NAME"`
+	Feed   string  `help:"Only this one, as erp.prices." placeholder:"FEED"`
+	Limit  int     `help:"Most records that are listed." default:"100"`
 	opsAccess
 }
 
@@ -124,7 +124,7 @@ type rejectOf struct {
 
 // Run implements the command.
 func (c feedsRejectsCmd) Run(ctx context.Context, s *settings, _ *slog.Logger) error {
-	feeds, err := feedsOf(c.System, c.Feed)
+	feeds, err := feedsOf(chosen(c.System), c.Feed)
 	if err != nil {
 		return err
 	}

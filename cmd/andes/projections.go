@@ -142,7 +142,7 @@ const background = 15
 // projectionsRebuild builds a generation.
 type projectionsRebuild struct {
 	Models  []string `arg:"" optional:"" help:"Read models: stock, price, product, source; all by default."`
-	From    string   `help:"What to build from: topics, the state rows of PostgreSQL, or its events folded anew." enum:"topics,states,events," default:""`
+	From    *string  `help:"What to build from: topics, the state rows of PostgreSQL, or its events folded anew." enum:"topics,states,events" placeholder:"SOURCE"`
 	Only    []string `help:"Mend the keys of these SKUs, in place, from PostgreSQL." placeholder:"SKU,…"`
 	Rate    int      `help:"Records a second at the most."`
 	Hasty   bool     `help:"Take all that the machine gives, although partners wait longer for their reads meanwhile."`
@@ -157,7 +157,7 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 		return errors.New("--rate is below zero")
 	}
 	if len(c.Only) > 0 {
-		if c.From != "" || c.Restart || c.Rate > 0 {
+		if c.From != nil || c.Restart || c.Rate > 0 {
 			return errors.New("--only mends from PostgreSQL, in place: it goes with none of --from, --rate and --restart")
 		}
 		return projectionsVerify{Models: c.Models, Only: c.Only, Repair: true, reasoned: c.reasoned, output: c.output}.Run(ctx, s, logger)
@@ -174,7 +174,7 @@ func (c projectionsRebuild) Run(ctx context.Context, s *settings, logger *slog.L
 	}
 	defer w.close()
 	run, err := w.rebuilder.Rebuild(ctx, rebuild.Request{
-		Models: c.Models, Source: c.From, Rate: c.Rate, Restart: c.Restart, Actor: operatorName(), Reason: c.Reason,
+		Models: c.Models, Source: chosen(c.From), Rate: c.Rate, Restart: c.Restart, Actor: operatorName(), Reason: c.Reason,
 	})
 	show.end()
 	if err != nil {
