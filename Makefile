@@ -39,8 +39,10 @@ drill: build ## an operator's bad day on the running platform: DLQ, replay, a lo
 	@scripts/platform start >/dev/null
 	@scripts/platform exec bin/andes-lab drill
 
+LAB_READS = reads $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SHORT),--short) $(if $(DOWN),--down $(DOWN)) $(if $(ERP),--erp $(ERP)) $(ARGS)
 lab-reads: build ## the same reads on the legacy systems themselves and on Andes, with a report (SCENARIOS=1,6 SHORT=1 DOWN=3m ERP=tryton)
-	@WITH=$(ERP) scripts/with-services bench bin/andes-lab reads $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SHORT),--short) $(if $(DOWN),--down $(DOWN)) $(if $(ERP),--erp $(ERP)) $(ARGS)
+	@bin/andes-lab $(LAB_READS) --check
+	@WITH=$(ERP) scripts/with-services bench bin/andes-lab $(LAB_READS)
 
 bench-write: ## the event store beside plain transactions and pgbench (ARGS="-duration 10s -only append,hot,gaps")
 	@scripts/with-services bench go run ./test/bench/write $(ARGS)

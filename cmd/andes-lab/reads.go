@@ -20,6 +20,7 @@ type readsCmd struct {
 	ERP       *string       `name:"erp" enum:"tryton" placeholder:"KIND" help:"tryton: ERP and WMS are a real Tryton, in scenario 1."`
 	Andes     string        `default:"bin/andes" type:"path" help:"The binary of Andes."`
 	Results   string        `default:"test/load/results" type:"path" help:"Folder that gets a folder with the results."`
+	Check     bool          `help:"Only tell whether all that is asked for can be played."`
 	Tryton    string        `name:"tryton-url" env:"ANDES_TRYTON_URL" help:"Where Tryton is; its database is tryton, its user and password admin."`
 }
 
@@ -27,17 +28,20 @@ var errNotAsWanted = errors.New("not all of it is as it is wanted")
 
 // Run plays the scenarios, writes the results, and fails if something is not as it is wanted.
 func (c *readsCmd) Run(ctx context.Context) error {
+	o := reads.Options{Andes: c.Andes, Scenarios: c.Scenarios, Short: c.Short, Down: c.Down}
+	if c.ERP != nil {
+		o.Tryton = &reads.Tryton{URL: c.Tryton, Database: "tryton", User: "admin", Password: "admin"}
+	}
+	if err := o.Validate(); err != nil || c.Check {
+		return err
+	}
 	for _, name := range []string{"ANDES_POSTGRES_URL", "ANDES_REDIS_ADDRS", "ANDES_KAFKA_BROKERS"} {
 		if os.Getenv(name) == "" {
 			return errors.New(name + " is not set: use `make lab-reads`")
 		}
 	}
-	o := reads.Options{Andes: c.Andes, Scenarios: c.Scenarios, Short: c.Short, Down: c.Down}
-	if c.ERP != nil {
-		if c.Tryton == "" {
-			return errors.New("ANDES_TRYTON_URL is not set: use `make lab-reads ERP=tryton`")
-		}
-		o.Tryton = &reads.Tryton{URL: c.Tryton, Database: "tryton", User: "admin", Password: "admin"}
+	if c.ERP != nil && c.Tryton == "" {
+		return errors.New("ANDES_TRYTON_URL is not set: use `make lab-reads ERP=tryton`")
 	}
 	o.Folder = filepath.Join(c.Results, time.Now().UTC().Format("2006-01-02T150405Z"))
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
@@ -75,10 +79,12 @@ func (c *readsCmd) report(r *reads.Result) error {
 			fmt.Fprintf(t, "%s\t\t\t\t\n", scenario)
 		}
 		verdict := "ok"
-		if row.Broken {
+		switch {
+		case row.Broken:
 			verdict, broken = "BROKEN", true
-		}
-		if row.Wanted == "" {
+		case row.NotJudged:
+			verdict = "not judged"
+		case row.Wanted == "":
 			verdict = ""
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", row.Measure, row.AsIs, row.ToBe, row.Wanted, verdict)

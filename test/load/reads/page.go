@@ -65,10 +65,14 @@ func (r *Result) comparison() report.Section {
 		if row.Broken {
 			mark = report.Bad
 		}
-		if row.Wanted == "" {
+		wanted := row.Wanted
+		if row.NotJudged {
+			wanted += " (not judged)"
+		}
+		if row.Wanted == "" || row.NotJudged {
 			mark = report.Neutral
 		}
-		table.Rows = append(table.Rows, report.Row{Cells: []string{row.Scenario, row.Measure, row.AsIs, row.ToBe, row.Wanted}, Mark: mark})
+		table.Rows = append(table.Rows, report.Row{Cells: []string{row.Scenario, row.Measure, row.AsIs, row.ToBe, wanted}, Mark: mark})
 	}
 	return report.Section{Title: "Compared", Tables: []report.Table{table}}
 }

@@ -128,6 +128,28 @@ func TestWhatIsNotAsWantedIsBroken(t *testing.T) {
 	}
 }
 
+func TestLatenciesOfABusyMachineAreNotJudgedAndTheRestIs(t *testing.T) {
+	r := &Result{Options: Options{Down: DefaultDown}, Busy: 1e6, Takes: []*Take{
+		measuredPeak(AsIs, Patience, load.TimedOut, 5*time.Millisecond), measuredPeak(ToBe, 400*time.Millisecond, load.Failed, 2*second),
+	}}
+	if broken := brokenOf(r); !slices.Equal(broken, []string{"errors at 10x"}) {
+		t.Errorf("broken: %v", broken)
+	}
+	var spared []string
+	for _, row := range r.Rows() {
+		if row.NotJudged {
+			spared = append(spared, row.Measure)
+		}
+	}
+	if want := []string{"p95 stock, price at base", "p95 stock, price at 10x", "the same, to be beaten", "p95 AS-IS ÷ TO-BE at 10x"}; !slices.Equal(spared, want) {
+		t.Errorf("not judged: %v, want %v", spared, want)
+	}
+	r.Busy = 0
+	if broken := brokenOf(r); len(broken) < 2 {
+		t.Errorf("broken on a machine that is not busy: %v", broken)
+	}
+}
+
 func brokenOf(r *Result) (measures []string) {
 	for _, row := range r.Rows() {
 		if row.Broken {
