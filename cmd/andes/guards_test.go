@@ -33,13 +33,14 @@ func TestGuardsThatWouldNotWorkAreRefusedAtTheStart(t *testing.T) {
 		set  func(*settings)
 		want string
 	}{
-		"no calls":                {func(s *settings) { s.ERPCalls = 0 }, "ANDES_ERP_*: concurrency 0"},
-		"negative":                {func(s *settings) { s.WMSRate = -1 }, "ANDES_WMS_*: rate -1/s"},
-		"huge":                    {func(s *settings) { s.OMSCalls = math.MaxInt }, "ANDES_OMS_*: concurrency"},
+		"no calls":                {func(s *settings) { s.ERPCalls = 0 }, "ANDES_ERP_CALLS is 0, but must be above zero"},
+		"negative":                {func(s *settings) { s.WMSRate = -1 }, "ANDES_WMS_RATE is -1, but must be above zero"},
+		"huge":                    {func(s *settings) { s.OMSCalls = math.MaxInt }, "ANDES_OMS_CALLS is 9223372036854775807, but must be at most 1000000"},
+		"many":                    {func(s *settings) { s.OMSCalls = 1001 }, "ANDES_OMS_*: concurrency 1001 is not 1..1000"},
 		"a wait without a bound":  {func(s *settings) { s.CallTimeout = 24 * time.Hour }, "ANDES_PAYMENT_*: timeout 24h0m0s"},
 		"longer than a handler":   {func(s *settings) { s.CallTimeout = 11 * time.Second }, "ANDES_CALL_TIMEOUT must not be above 10s"},
-		"a first pause below 0":   {func(s *settings) { s.BreakerOpenFirst = -1 }, "ANDES_ERP_*: first open for -1ns"},
-		"a breaker that is never": {func(s *settings) { s.BreakerOpenFor = 0 }, "ANDES_OMS_*: open for 0s"},
+		"a first pause below 0":   {func(s *settings) { s.BreakerOpenFirst = -1 }, "ANDES_BREAKER_OPEN_FIRST is -1ns, but must not be below zero"},
+		"a breaker that is never": {func(s *settings) { s.BreakerOpenFor = 0 }, "ANDES_BREAKER_OPEN_FOR is 0s, but must be above zero"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := defaultSettings()
