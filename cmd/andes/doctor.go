@@ -73,7 +73,7 @@ func report(out io.Writer, findings []finding) error {
 			mark, unwell = "MISSING", true
 		}
 		first, rest, _ := strings.Cut(f.state, "\n")
-		fmt.Fprintf(table, "%s\t%s\t%s\n", cmp.Or(f.mark, mark), f.need, first)
+		fmt.Fprintf(table, "%-7s\t%s\t%s\n", cmp.Or(f.mark, mark), f.need, first)
 		for line := range strings.Lines(rest) {
 			fmt.Fprintf(table, "\t\t%s\n", strings.TrimSuffix(line, "\n"))
 		}
