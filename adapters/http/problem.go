@@ -17,6 +17,7 @@ import (
 	"andes/commands/product"
 	"andes/commands/reservation"
 	"andes/commands/sku"
+	"andes/commands/source"
 	"andes/commands/stock"
 	"andes/commands/subscription"
 	"andes/deadletters"
@@ -136,6 +137,7 @@ var meanings = map[eventstore.Code]meaning{
 	subscription.CodeInvalid:          {status: 422, title: "The subscription is not valid"},
 	CodeSubscriptionLimit:             {status: 409, title: "The partner has too many subscriptions"},
 	price.CodeInvalid:                 {status: 422, title: "The price is not valid"},
+	source.CodeWentBack:               {status: 409, title: "The source says something else at an older version"},
 	price.CodeNotPositive:             {status: 422, title: "The price is not positive"},
 	product.CodeInvalid:               {status: 422, title: "The product is not valid"},
 	stock.CodeInvalid:                 {status: 422, title: "The stock level is not valid"},
