@@ -22,6 +22,7 @@ type Patch struct {
 	SlowAfter     string   `json:"slowAfter,omitempty" minLength:"1" maxLength:"40" example:"1.5s" doc:"An answer that takes as long is slow"`
 	SlowPercent   *int     `json:"slowPercent,omitempty" doc:"Of failures and slow answers, from which on it opens; 0: slowness opens nothing"`
 	OpenFor       string   `json:"openFor,omitempty" minLength:"1" maxLength:"40" example:"30s" doc:"Before an open breaker lets probes through"`
+	OpenFirst     string   `json:"openFirst,omitempty" minLength:"1" maxLength:"40" example:"2s" doc:"The same for the first time; it doubles up to openFor while the probes fail. 0s: it is openFor at once"`
 	Probes        *int     `json:"probes,omitempty" doc:"That have to succeed before it closes"`
 	ProbeWait     string   `json:"probeWait,omitempty" minLength:"1" maxLength:"40" example:"10s" doc:"For a probe's result; then it counts as a failure"`
 }
@@ -75,6 +76,7 @@ func (p Patch) Merge(other Patch) Patch {
 		{&p.MaxRetryAfter, &other.MaxRetryAfter},
 		{&p.SlowAfter, &other.SlowAfter},
 		{&p.OpenFor, &other.OpenFor},
+		{&p.OpenFirst, &other.OpenFirst},
 		{&p.ProbeWait, &other.ProbeWait},
 	} {
 		if *field.others != "" {

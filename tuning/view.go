@@ -44,6 +44,7 @@ type GuardSettings struct {
 	MinCalls    int      `json:"minCalls"`
 	FailPercent int      `json:"failPercent"`
 	OpenFor     string   `json:"openFor" example:"30s"`
+	OpenFirst   string   `json:"openFirst" example:"2s" doc:"The first time; 0s: openFor"`
 	Probes      int      `json:"probes"`
 
 	MaxRetryAfter string `json:"maxRetryAfter" example:"5s"`

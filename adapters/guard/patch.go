@@ -53,6 +53,7 @@ func (s Settings) With(patch tuning.Patch) (Settings, error) {
 	read("longest Retry-After", patch.MaxRetryAfter, &s.MaxRetryAfter)
 	read("slow after", patch.SlowAfter, &s.Breaker.SlowAfter)
 	read("open for", patch.OpenFor, &s.Breaker.OpenFor)
+	read("first open for", patch.OpenFirst, &s.Breaker.OpenFirst)
 	read("probe wait", patch.ProbeWait, &s.Breaker.ProbeWait)
 	faults.require(len(patch.Waits) <= len(s.Waits), "there are %d waits, more than %d", len(patch.Waits), len(s.Waits))
 	for i := range s.Waits {

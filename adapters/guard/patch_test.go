@@ -18,11 +18,11 @@ func TestAPatchIsLaidOverTheConfiguration(t *testing.T) {
 	want.Concurrency, want.Timeout, want.Attempts, want.Waits = 3, time.Second, 2, [3]time.Duration{100 * time.Millisecond, time.Second, time.Second}
 	want.QueueWait, want.MaxRetryAfter = 0, 7*time.Second
 	want.Breaker = guard.Breaker{
-		Window: 50, MinCalls: 10, FailPercent: 30, SlowAfter: 800 * time.Millisecond, SlowPercent: 60, OpenFor: time.Minute, Probes: 5, ProbeWait: 4 * time.Second,
+		Window: 50, MinCalls: 10, FailPercent: 30, SlowAfter: 800 * time.Millisecond, SlowPercent: 60, OpenFor: time.Minute, OpenFirst: 3 * time.Second, Probes: 5, ProbeWait: 4 * time.Second,
 	}
 	err := g.Tune(tuning.Patch{
 		Concurrency: whole(3), Timeout: "1s", Attempts: whole(2), Waits: []string{"100ms", "1s"}, QueueWait: "0s", MaxRetryAfter: "7s",
-		Window: whole(50), MinCalls: whole(10), FailPercent: whole(30), SlowAfter: "800ms", SlowPercent: whole(60), OpenFor: "1m", Probes: whole(5), ProbeWait: "4s",
+		Window: whole(50), MinCalls: whole(10), FailPercent: whole(30), SlowAfter: "800ms", SlowPercent: whole(60), OpenFor: "1m", OpenFirst: "3s", Probes: whole(5), ProbeWait: "4s",
 	})
 	if got := g.Settings(); err != nil || got != want {
 		t.Errorf("%+v, want %+v; %v", got, want, err)

@@ -67,7 +67,7 @@ func guardState(now guard.Snapshot) tuning.Guard {
 		Settings: tuning.GuardSettings{
 			Concurrency: settings.Concurrency, Rate: settings.Rate, QueueWait: settings.QueueWait.String(), Timeout: settings.Timeout.String(),
 			Attempts: settings.Attempts, Waits: []string{}, Window: settings.Breaker.Window, MinCalls: settings.Breaker.MinCalls,
-			FailPercent: settings.Breaker.FailPercent, OpenFor: settings.Breaker.OpenFor.String(), Probes: settings.Breaker.Probes,
+			FailPercent: settings.Breaker.FailPercent, OpenFor: settings.Breaker.OpenFor.String(), OpenFirst: settings.Breaker.OpenFirst.String(), Probes: settings.Breaker.Probes,
 			MaxRetryAfter: settings.MaxRetryAfter.String(), SlowAfter: settings.Breaker.SlowAfter.String(),
 			SlowPercent: settings.Breaker.SlowPercent, ProbeWait: settings.Breaker.ProbeWait.String(),
 		},

@@ -120,6 +120,7 @@ type guardsSetCmd struct {
 	SlowAfter     string `help:"An answer that takes as long counts as slow." placeholder:"DURATION"`
 	SlowPercent   *int   `placeholder:"N" help:"Percent of failures and slow answers at which it opens; 0: slowness opens nothing."`
 	OpenFor       string `help:"How long an open breaker lets nothing through before it lets probes through." placeholder:"DURATION"`
+	OpenFirst     string `help:"The same the first time; it doubles up to --open-for while the probes fail. 0s: it is --open-for at once." placeholder:"DURATION"`
 	Probes        *int   `placeholder:"N" help:"Probes that have to succeed before it closes."`
 	ProbeWait     string `help:"How long a probe takes at most; then it counts as a failure." placeholder:"DURATION"`
 	Reason        string `required:"" help:"For the audit log." placeholder:"TEXT"`
@@ -143,7 +144,7 @@ func (c guardsSetCmd) patch() (tuning.Patch, error) {
 	return tuning.Patch{
 		Concurrency: c.Concurrency, Rate: c.Rate, QueueWait: c.QueueWait, Timeout: c.Timeout, Attempts: c.Attempts, Waits: waits,
 		MaxRetryAfter: c.MaxRetryAfter, Window: c.Window, MinCalls: c.MinCalls, FailPercent: c.FailPercent,
-		SlowAfter: c.SlowAfter, SlowPercent: c.SlowPercent, OpenFor: c.OpenFor, Probes: c.Probes, ProbeWait: c.ProbeWait,
+		SlowAfter: c.SlowAfter, SlowPercent: c.SlowPercent, OpenFor: c.OpenFor, OpenFirst: c.OpenFirst, Probes: c.Probes, ProbeWait: c.ProbeWait,
 	}, nil
 }
 
