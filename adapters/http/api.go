@@ -158,6 +158,7 @@ func (a *API) endpoints() []*endpoint {
 			list = append(list, a.promoEndpoints()...)
 		}
 		list = append(list, a.feedDeskEndpoints()...)
+		list = append(list, a.stockDeskEndpoints()...)
 	}
 	return list
 }

@@ -98,8 +98,9 @@ type Config struct {
 	PaymentWebhookSecrets []string
 	// Feeds take what legacy systems tell, by the systems' names; with Command.
 	Feeds       map[string]Feed
-	FeedDesk    FeedDesk // Ops; nil: nothing is told of feeds here
-	Development bool     // permits DevIssuer and subscriptions to http URLs
+	FeedDesk    FeedDesk  // Ops; nil: nothing is told of feeds here
+	StockDesk   StockDesk // Ops; nil: what is oversold is not told here
+	Development bool      // permits DevIssuer and subscriptions to http URLs
 
 	Clock      func() time.Time
 	NewID      func() string // UUIDv7

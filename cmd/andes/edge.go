@@ -41,6 +41,7 @@ func newEdge(ctx context.Context, p *platform, chosen []role) (func(context.Cont
 			return nil, err
 		}
 		config.DeadLetters, config.Guards, config.GuardDesk = service, p.guardStates, p.guardDesk()
+		config.StockDesk = p.store
 	}
 	if err := p.reads(&config); err != nil {
 		return nil, err

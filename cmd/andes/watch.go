@@ -15,7 +15,8 @@ import (
 )
 
 // watchParts measure what waits anywhere in the platform: in Kafka for its consumers and for operators, in
-// PostgreSQL for the relay, the OMS and the process managers, and in the legacy systems for the pollers.
+// PostgreSQL for the relay, the OMS and the process managers, and in the legacy systems for the pollers; and
+// what is oversold.
 // The role ops does it, so a consumer need not run to be missed. Several instances measure the same.
 func watchParts(p *platform) ([]part, error) {
 	lag, err := kafka.NewLag(kafka.LagConfig{
@@ -29,9 +30,14 @@ func watchParts(p *platform) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
+	oversold, err := newOversoldWatch(p)
+	if err != nil {
+		return nil, err
+	}
 	return []part{
 		{name: "lag", stage: workers, run: lag.Run},
 		{name: "backlog", stage: workers, run: backlog.run},
+		{name: "oversold", stage: workers, run: oversold.run},
 	}, nil
 }
 
@@ -56,7 +62,6 @@ func (p *platform) watched() []kafka.Watched {
 type backlogWatch struct {
 	store    *postgres.Store
 	failed   func(error)
-	failing  bool
 	measured prometheus.Gauge
 	waiting  *prometheus.GaugeVec
 	seconds  *prometheus.GaugeVec
@@ -90,16 +95,21 @@ func newBacklogWatch(p *platform) (*backlogWatch, error) {
 }
 
 func (w *backlogWatch) run(ctx context.Context) error {
-	ticker := time.NewTicker(backlogEvery)
+	return measureEvery(ctx, backlogEvery, backlogLimit, w.measure, w.failed)
+}
+
+// measureEvery measures at once and then regularly, each time within a limit. Of failures in a row the first is told.
+func measureEvery(ctx context.Context, every, limit time.Duration, measure func(context.Context) error, failed func(error)) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	for {
-		measuring, cancel := context.WithTimeout(ctx, backlogLimit)
-		err := w.measure(measuring)
+	for failing := false; ; {
+		measuring, cancel := context.WithTimeout(ctx, limit)
+		err := measure(measuring)
 		cancel()
-		if err != nil && !w.failing && ctx.Err() == nil {
-			w.failed(err)
+		if err != nil && !failing && ctx.Err() == nil {
+			failed(err)
 		}
-		w.failing = err != nil
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return nil
