@@ -425,3 +425,51 @@ func TestFaultsOfAFallbackAreReportedTogether(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// glancing is a copy that has its stock at hand.
+type glancing struct{ *fakeCopy }
+
+func (g glancing) GlanceStock(_ time.Time, feed string, skus []string, seen []queries.Seen[queries.StockView]) (time.Time, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, sku := range skus {
+		view, there := g.found[sku]
+		seen[i] = queries.Seen[queries.StockView]{View: view, There: there}
+	}
+	return g.synced[feed], true
+}
+
+func (glancing) GlancePrices(time.Time, string, string, []string, []queries.Seen[queries.PriceView]) (time.Time, bool) {
+	return time.Time{}, false
+}
+
+func (glancing) GlanceProduct(time.Time, string) (queries.Seen[queries.ProductView], bool) {
+	return queries.Seen[queries.ProductView]{}, false
+}
+
+// That the copy has no watermark is at hand as well: then the last one that it had holds.
+func TestTheLastWatermarkHoldsForWhatIsAtHand(t *testing.T) {
+	var copied *fakeCopy
+	f := newFixture(t, func(c *queries.FallbackConfig) { copied = c.Copy.(*fakeCopy); c.Copy = glancing{copied} })
+	copied.found = map[string]queries.StockView{"A": {Net: 5, ChangedAt: changed}}
+	synced := changed.Add(time.Hour)
+	for _, step := range []struct {
+		has  map[string]time.Time
+		want time.Time
+	}{
+		{nil, changed},
+		{map[string]time.Time{source.WMSStock: synced}, synced},
+		{nil, synced},
+	} {
+		copied.mu.Lock()
+		copied.synced = step.has
+		copied.mu.Unlock()
+		if _, err := f.fallback.Watermark(t.Context(), source.WMSStock); err != nil {
+			t.Fatal(err)
+		}
+		answers, _, err := queries.Stock(t.Context(), f.fallback, partner.Policy{}, queries.DefaultThresholds, synced, []string{"A"})
+		if err != nil || len(answers) != 1 || !answers[0].AsOf.Equal(step.want) {
+			t.Errorf("%+v, %v; want as of %s", answers, err, step.want)
+		}
+	}
+}

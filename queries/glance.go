@@ -68,6 +68,7 @@ var (
 func (f *Fallback) GlanceStock(now time.Time, feed string, skus []string, seen []Seen[StockView]) (synced time.Time, ok bool) {
 	if f.quick != nil {
 		synced, ok = f.quick.GlanceStock(now, feed, skus, seen)
+		synced = f.marks.orLast(feed, synced)
 	}
 	f.metrics.glanced(ok)
 	return synced, ok
@@ -77,6 +78,7 @@ func (f *Fallback) GlanceStock(now time.Time, feed string, skus []string, seen [
 func (f *Fallback) GlancePrices(now time.Time, feed, list string, skus []string, seen []Seen[PriceView]) (synced time.Time, ok bool) {
 	if f.quick != nil {
 		synced, ok = f.quick.GlancePrices(now, feed, list, skus, seen)
+		synced = f.marks.orLast(feed, synced)
 	}
 	f.metrics.glanced(ok)
 	return synced, ok

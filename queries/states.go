@@ -133,6 +133,14 @@ func (w *watermarks) copied(feed string, at time.Time, known bool) time.Time {
 	return at
 }
 
+// orLast gives what the copy has at hand of a feed, or the last one that it had.
+func (w *watermarks) orLast(feed string, at time.Time) time.Time {
+	if !at.IsZero() {
+		return at
+	}
+	return w.copied(feed, at, false)
+}
+
 type watermark struct{ at, readAt time.Time }
 
 func (w *watermarks) get(feed string, now time.Time) (time.Time, bool) {

@@ -442,3 +442,26 @@ func TestWhatIsHeldIsHeldUntilAnyOfItChanges(t *testing.T) {
 		t.Error("it is held for ever")
 	}
 }
+
+// A feed that never was in step has no watermark, and its values are at hand all the same; the first watermark is seen.
+func TestThatThereIsNoWatermarkYetIsAtHand(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, redistest.Config(t))
+	apply(t, s.model, stockEntry("A", 1, 1))
+	s.atHand("A", 1)
+	if _, synced, ok := s.glance("A"); !ok || !synced.IsZero() {
+		t.Errorf("in step at %s, %t", synced, ok)
+	}
+	if at, known, err := s.reader.Watermark(t.Context(), source.WMSStock); known || !at.IsZero() || err != nil {
+		t.Errorf("in step at %s, %t, %v", at, known, err)
+	}
+	held := s.hold("A")
+	apply(t, s.model, s.synced(2, changed))
+	if !redistest.Eventually(patience, func() bool {
+		_, _, _ = s.read("A")
+		_, synced, ok := s.glance("A")
+		return ok && synced.Equal(changed) && !held.Holds(time.Now())
+	}) {
+		t.Error("the first watermark is not seen")
+	}
+}

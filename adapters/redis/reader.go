@@ -84,7 +84,8 @@ func priceBook(list string) book[queries.PriceView] {
 // Watermark implements queries.Copy.
 func (r *Reader) Watermark(ctx context.Context, feed string) (time.Time, bool, error) {
 	copied, err := read(ctx, r, sourceBook, []string{feed})
-	return copied.Found[feed], err == nil && len(copied.Lacking) == 0, err
+	at, known := copied.Found[feed]
+	return at, err == nil && known, err
 }
 
 // read gives what is at hand of the SKUs' entries, and gets the others. A value that can't be decoded is as good
@@ -114,8 +115,11 @@ func read[V any](ctx context.Context, r *Reader, of book[V], skus []string) (que
 	}
 	entries := make([]*atHand[V], len(wanted))
 	err = client.getBy(ctx, client.reading, client.layout(generation), entryKeys, func(i int, text string, kept bool) {
-		if kept {
+		switch {
+		case kept:
 			entries[i] = decoded(of, text)
+		case of.fenced: // that there is no watermark yet is at hand, too: no state is asked for it
+			entries[i] = &atHand[V]{}
 		}
 	})
 	if err == nil && of.fenced {
