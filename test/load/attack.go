@@ -27,6 +27,7 @@ const (
 	MaxWorkers = 10_000
 
 	maxAnswerBytes = 4 << 20
+	waitedFor      = 200 // reads a second
 	firstWorkers   = 16
 )
 
@@ -81,7 +82,8 @@ type Shot struct {
 
 // Run sends the reads of all streams for the duration and records them. It returns when the last one is
 // answered or given up, which the client's timeout bounds, or soon after ctx is done; reads that are under way
-// then are not recorded. It waits by wait for the time when a read is due, or by the runtime's timers if that is nil.
+// then are not recorded. It waits by wait for the time when a read is due, or by the runtime's timers if that is nil, or if there is so
+// much to do that they are never late.
 func Run(ctx context.Context, client *http.Client, to *Recording, wait func(time.Duration), duration time.Duration, streams ...Stream) {
 	var all sync.WaitGroup
 	began := time.Now()
@@ -90,6 +92,9 @@ func Run(ctx context.Context, client *http.Client, to *Recording, wait func(time
 			continue
 		}
 		p := pace{wait: wait, rate: stream.Rate, total: uint64(float64(stream.Rate) * duration.Seconds())}
+		if stream.Rate > waitedFor {
+			p.wait = nil
+		}
 		// Streams of the same rate take turns.
 		p.first = time.Second / time.Duration(stream.Rate) * time.Duration(i) / time.Duration(len(streams))
 		all.Go(func() { attack(ctx, client, to, began, p, stream) })

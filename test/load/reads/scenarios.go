@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -191,6 +192,10 @@ type lab struct {
 	result       *Result
 }
 
+// maxStreams are the streams of reads of one phase. Each of them waits in the kernel for its time (load.Exactly) and holds one
+// of the runtime's processors meanwhile: without these for themselves, answers that are there would be read late.
+const maxStreams = 2
+
 // Run plays the scenarios. When ctx ends it gives what was measured until then. The result is there even with
 // an error.
 func Run(ctx context.Context, o Options) (*Result, error) {
@@ -204,6 +209,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return l.result, err
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + maxStreams))
 	err := l.run(ctx)
 	if ctx.Err() != nil {
 		// What fails then fails because of it.
