@@ -82,7 +82,7 @@ func (a *API) stockEndpoints() []*endpoint {
 			method: http.MethodGet, path: "/v1/stock", id: "stock", tag: "catalogue", summary: "Stock of up to 100 SKUs", description: conditionalDescription + weakDescription + " " + keptDescription,
 			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader, ageHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
-			handle:   func(c *call) error { return c.byQuery(microStock, c.keptStock) },
+			handle:   func(c *call) error { return c.byQuery(ofStock, c.keptStock) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/stock/query", id: "stockQuery", tag: "catalogue", summary: "Stock of up to 1,000 SKUs", description: batchDescription,
@@ -100,7 +100,7 @@ func (a *API) priceEndpoints() []*endpoint {
 			method: http.MethodGet, path: "/v1/prices", id: "prices", tag: "catalogue", summary: "Prices of up to 100 SKUs", description: conditionalDescription + weakDescription + " " + keptDescription,
 			access: partners, quota: quota.Reads, frequent: true, parameters: []*huma.Param{skuParameter, ifNoneMatch}, answers: conditional(good, asOfHeader, ageHeader),
 			refusals: []eventstore.Code{CodeParameterMissing, CodeTooManySKUs, sku.CodeInvalid, CodeOverloaded},
-			handle:   func(c *call) error { return c.byQuery(microPrices, c.keptPrices) },
+			handle:   func(c *call) error { return c.byQuery(ofPrices, c.keptPrices) },
 		},
 		{
 			method: http.MethodPost, path: "/v1/prices/query", id: "pricesQuery", tag: "catalogue", summary: "Prices of up to 1,000 SKUs", description: batchDescription,

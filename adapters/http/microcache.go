@@ -105,11 +105,11 @@ func newMicrocache(config Config) (*microcache, error) {
 }
 
 // keptStock answers a question about stock.
-func (c *call) keptStock(skus []string) error { return c.microcached(microStock, skus, c.answerStock) }
+func (c *call) keptStock(skus []string) error { return c.microcached(ofStock, skus, c.answerStock) }
 
 // keptPrices answers a question about prices.
 func (c *call) keptPrices(skus []string) error {
-	return c.microcached(microPrices, skus, c.answerPrices)
+	return c.microcached(ofPrices, skus, c.answerPrices)
 }
 
 // microcached answers a question about stock or prices, from what is kept if promo mode is on.
@@ -130,7 +130,7 @@ func (c *call) microcached(kind string, skus []string, answer func(skus []string
 		key: microKey(kind, c.principal, channel.Policy.PriceList, state, skus), life: life, stale: time.Duration(state.Degraded.Stale),
 	}
 	asked.threshold = c.api.Thresholds.Stock
-	if kind == microPrices {
+	if kind == ofPrices {
 		asked.threshold, asked.holds = c.api.Thresholds.Price, nextDiscount(channel.Policy.Discounts, m.clock())
 	}
 	for range maxBoardings {
@@ -176,8 +176,8 @@ const maxBoardings = 3
 
 // Kinds of questions.
 const (
-	microStock  = "stock"
-	microPrices = "prices"
+	ofStock  = "stock"
+	ofPrices = "prices"
 )
 
 // question is what is asked, and how old its answer may be.

@@ -84,7 +84,7 @@ func newRemembered(registerer prometheus.Registerer) (*remembered, error) {
 }
 
 func termsFor(kind string, policy *partner.Policy) termsOf {
-	if kind == microStock {
+	if kind == ofStock {
 		return termsOf{buffer: policy.SafetyBuffer, cap: policy.VisibleCap}
 	}
 	key := termsOf{list: policy.PriceList, currency: policy.Currency}
@@ -122,7 +122,7 @@ func (c *call) giveRemembered(kind string) bool {
 func (c *call) hold(policy *partner.Policy, skus []string) {
 	switch made := c.making; {
 	case made == nil:
-	case made.question.kind == microStock:
+	case made.question.kind == ofStock:
 		made.held = queries.HoldStock(c.api.Reader, made.made, skus)
 	default:
 		made.held = queries.HoldPrices(c.api.Reader, policy, made.made, skus)
@@ -138,7 +138,7 @@ func (c *call) recollect(e entity, fresh time.Time) {
 		return
 	}
 	threshold := c.api.Thresholds.Stock
-	if made.question.kind == microPrices {
+	if made.question.kind == ofPrices {
 		threshold = c.api.Thresholds.Price
 	}
 	if stale := fresh.Add(threshold); !fresh.IsZero() && (made.until.IsZero() || stale.Before(made.until)) {

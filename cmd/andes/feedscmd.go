@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"andes/adapters/postgres"
-	"andes/catalogue"
 	"andes/commands/source"
 	"andes/polling"
 )
@@ -40,14 +39,7 @@ func openFeeds(ctx context.Context, s *settings, direct bool) (feedDesk, func(),
 		client, err := s.opsClient()
 		return client, func() {}, err
 	}
-	if err := s.required("postgres_url"); err != nil {
-		return nil, nil, err
-	}
-	registry, err := catalogue.Registry()
-	if err != nil {
-		return nil, nil, err
-	}
-	db, err := postgres.Open(ctx, s.postgres(), registry)
+	db, err := s.openDB(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

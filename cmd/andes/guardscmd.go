@@ -11,7 +11,6 @@ import (
 
 	"andes/adapters/opsclient"
 	"andes/adapters/postgres"
-	"andes/catalogue"
 	"andes/tuning"
 )
 
@@ -64,14 +63,7 @@ func openGuards(ctx context.Context, s *settings, logger *slog.Logger, direct bo
 		client, err := s.opsClient()
 		return client, func() {}, err
 	}
-	if err := s.required("postgres_url"); err != nil {
-		return nil, nil, err
-	}
-	registry, err := catalogue.Registry()
-	if err != nil {
-		return nil, nil, err
-	}
-	db, err := postgres.Open(ctx, s.postgres(), registry)
+	db, err := s.openDB(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"andes/adapters/postgres"
-	"andes/catalogue"
 	"andes/commands/stock"
 )
 
@@ -30,14 +28,7 @@ func openStock(ctx context.Context, s *settings, direct bool) (oversoldDesk, fun
 		client, err := s.opsClient()
 		return client, func() {}, err
 	}
-	if err := s.required("postgres_url"); err != nil {
-		return nil, nil, err
-	}
-	registry, err := catalogue.Registry()
-	if err != nil {
-		return nil, nil, err
-	}
-	db, err := postgres.Open(ctx, s.postgres(), registry)
+	db, err := s.openDB(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

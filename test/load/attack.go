@@ -82,8 +82,8 @@ type Shot struct {
 
 // Run sends the reads of all streams for the duration and records them. It returns when the last one is
 // answered or given up, which the client's timeout bounds, or soon after ctx is done; reads that are under way
-// then are not recorded. It waits by wait for the time when a read is due, or by the runtime's timers if that is nil, or if there is so
-// much to do that they are never late.
+// then are not recorded. It waits by wait for the time when a read is due, or by the runtime's timers if that is nil, or if the reads are
+// so many that waiting in the kernel would cost more than the timers are late.
 func Run(ctx context.Context, client *http.Client, to *Recording, wait func(time.Duration), duration time.Duration, streams ...Stream) {
 	var all sync.WaitGroup
 	began := time.Now()
